@@ -151,12 +151,12 @@ let agents: [Target] = [
     program(
         "Agents", "latchkey-agent",
         backends + [
-            "LatchkeySSH", "LatchkeyServices", "LatchkeyPlatform", arguments, logging, signals,
+            "LatchkeySSH", "LatchkeyServices", "LatchkeyPlatform", arguments, logging,
         ]),
     program(
         "Agents", "latchkey-passkeys",
         backends + [
-            "LatchkeyPasskeys", "LatchkeyServices", "LatchkeyPlatform", arguments, logging, signals,
+            "LatchkeyPasskeys", "LatchkeyServices", "LatchkeyPlatform", arguments, logging,
         ]),
     program("Agents", "latchkey-uhid", ["LatchkeyPlatform"]),
 ]
@@ -189,7 +189,9 @@ let server: [Target] = [
 let programs: [Target] = [
     library(
         "Programs", "LatchkeyServices",
-        backends + ["LatchkeyJOSE", "LatchkeyPlatform", "TPM2TCTI", arguments, logging]),
+        backends + [
+            "LatchkeyJOSE", "LatchkeyPlatform", "TPM2TCTI", arguments, logging, signals,
+        ]),
     program(
         "Programs", "latchkey",
         backends + [
@@ -197,15 +199,14 @@ let programs: [Target] = [
             "LatchkeyLogin",
             "LatchkeyOAuth", "LatchkeyPasskeys", "LatchkeyPlatform", "LatchkeyRelyingParty",
             "LatchkeySSH",
-            "LatchkeyServices", "LatchkeySimulators", "LatchkeyVault", "TPM2", "TPM2TCTI",
-            arguments, asn1,
-            certificates, crypto, httpTypes, logging, subprocess, systemPackage,
+            "LatchkeyServices", "LatchkeyVault", "TPM2", "TPM2TCTI", arguments, asn1,
+            certificates, crypto, httpTypes, logging, systemPackage,
         ]),
     program(
         "Programs", "latchkey-presenced",
         [
             "Latchkey", "LatchkeyPresence", "LatchkeyServices", "LatchkeyTPM", arguments, crypto,
-            logging, signals,
+            logging,
         ]),
 ]
 
@@ -221,6 +222,12 @@ let testing: [Target] = [
             "Latchkey", "LatchkeyOAuth", "LatchkeySimulators", "VirtualSmartCard", asn1,
             certificates, crypto,
             httpTypes,
+        ]),
+    program(
+        "Testing", "latchkey-demo",
+        [
+            "Latchkey", "LatchkeyOAuth", "LatchkeySimulators", arguments, httpTypes, subprocess,
+            systemPackage,
         ]),
     program(
         "Testing", "latchkey-card",
@@ -324,10 +331,11 @@ let suites: [Target] = [
     tests(
         "Programs", "CommandTests",
         hardwareWorld + [
-            "LatchkeyJOSE", "LatchkeySSH", "LatchkeyVault", "RawDatabase", "VirtualSmartCard",
+            "LatchkeyJOSE", "LatchkeySSH", "LatchkeyServices", "LatchkeyVault", "RawDatabase",
+            "VirtualSmartCard",
             "greeting",
-            "latchkey", "latchkey-agent", "latchkey-identity", "latchkey-passkeys",
-            "latchkey-presenced", "notes",
+            "latchkey", "latchkey-agent", "latchkey-demo", "latchkey-identity",
+            "latchkey-passkeys", "latchkey-presenced", "notes",
             grdb, subprocess, systemPackage,
         ],
         exclude: ["Golden"]),
@@ -385,8 +393,7 @@ let libraries = [
 ]
 let executables = [
     "latchkey", "latchkey-agent", "latchkey-passkeys", "latchkey-uhid", "latchkey-presenced",
-    "latchkey-identity",
-    "latchkey-card",
+    "latchkey-identity", "latchkey-card", "latchkey-demo",
 ]
 
 let package = Package(

@@ -6,7 +6,9 @@ import Synchronization
 
 /// Answers the requests of all clients from the records of one container.
 actor AgentService {
-    private let settings: AgentSettings
+    private let settings: ProgramSettings
+    private let presence: any PresenceAuthority
+    private let knownHostsFiles: [String]
     private let log: Logger
     private let prompts = PromptQueue()
     private var opened: Opened?
@@ -19,8 +21,12 @@ actor AgentService {
         var keystores: [String: any Keystore] = [:]
     }
 
-    init(_ settings: AgentSettings, log: Logger) {
-        (self.settings, self.log) = (settings, log)
+    init(
+        _ settings: ProgramSettings, presence: any PresenceAuthority, knownHostsFiles: [String],
+        log: Logger
+    ) {
+        (self.settings, self.presence) = (settings, presence)
+        (self.knownHostsFiles, self.log) = (knownHostsFiles, log)
     }
 
     /// Answers a message. Every failure is the answer `failure`, with the reason in the log.
@@ -69,7 +75,7 @@ actor AgentService {
     }
 
     private func bind(_ request: SessionBind, _ session: ClientSession) -> AgentAnswer {
-        let knownHosts = KnownHosts(files: settings.knownHostsFiles)
+        let knownHosts = KnownHosts(files: knownHostsFiles)
         for file in knownHosts.unreadable {
             log.warning(
                 "\(file) cannot be read, or is too long. It could revoke any host key, so all sessions are refused."
@@ -104,8 +110,8 @@ actor AgentService {
         // The stored record decides before the prompt, and the verified one before the signature.
         guard let use = use(of: key, for: data, bindings, client) else { return .failure }
         let reason = use.reason(
-            key: key.name, client: client, knownHosts: KnownHosts(files: settings.knownHostsFiles))
-        let prompt = PromptContext(reason: reason, container: settings.service.container)
+            key: key.name, client: client, knownHosts: KnownHosts(files: knownHostsFiles))
+        let prompt = PromptContext(reason: reason, container: settings.container)
         let answer = await prompts.run {
             let task = Task { await self.signed(data, with: key, bindings, prompt, client) }
             self.running = task
@@ -142,7 +148,7 @@ actor AgentService {
         _ client: String
     ) async -> AgentAnswer {
         // One PIN can open the record keys and the key, if the hardware requires it for both.
-        let presence = PresenceSession(settings.presence)
+        let presence = PresenceSession(self.presence)
         do throws(KeystoreError) {
             let records = try await opened().records
             let key = try await records.verifiedSSHKey(
@@ -187,10 +193,8 @@ actor AgentService {
         if var opened {
             // The container may have got its record keys since: from the TPM, although a token is
             // configured.
-            if opened.records.keystore.backend != "tpm", settings.service.hardware.token.uri != nil
-            {
-                let records = try await settings.service.hardware.records(
-                    settings.service.container, in: opened.store)
+            if opened.records.keystore.backend != "tpm", settings.token != nil {
+                let records = try await settings.recordsOfAnyHardware(in: opened.store)
                 if records.keystore.backend != opened.records.keystore.backend {
                     opened.records = records
                     self.opened = opened
@@ -198,11 +202,9 @@ actor AgentService {
             }
             return opened
         }
-        let store = try await RecordStore.opened(configured: settings.service.store)
+        let store = try await settings.openedStore()
         let new = Opened(
-            store: store,
-            records: try await settings.service.hardware.records(
-                settings.service.container, in: store))
+            store: store, records: try await settings.recordsOfAnyHardware(in: store))
         let first = opened ?? new
         opened = first
         return first
@@ -212,9 +214,9 @@ actor AgentService {
     private func keystore(of key: HardwareKey) async throws(KeystoreError) -> any Keystore {
         let opened = try await opened()
         if key.backend == opened.records.keystore.backend { return opened.records.keystore }
-        let name = try settings.service.hardware.place(of: key)
+        let name = try settings.place(of: key)
         if let known = self.opened?.keystores[name] { return known }
-        let keystore = try settings.service.hardware.keystore(of: key, in: opened.store)
+        let keystore = try settings.keystore(of: key, in: opened.store)
         self.opened?.keystores[name] = keystore
         return keystore
     }

@@ -129,7 +129,7 @@ extension KeystoreError {
         // An error response is not authenticated, so it does not prove that a key is invalid.
         case .authUnavailable, .authType, .policyFail:
             (
-                .refused,
+                .unavailable,
                 "the TPM refused the authorization, or an attacker on the bus forged the refusal: \(code)",
                 "Try again. If it fails again, delete the key or secret and create it again."
             )

@@ -1,15 +1,15 @@
 internal import FoundationEssentials
-package import Latchkey
+internal import Latchkey
 internal import LatchkeyJOSE
 
-/// Reads settings by the names of their options from the options, the environment (`LATCHKEY_…`)
+/// Reads settings by the names of their options: from the options, the environment (`LATCHKEY_…`)
 /// and the configuration file.
-package struct SettingsReader {
+struct SettingsReader {
     /// The options, the variables and the members of the file, each by the names of the options, in
     /// order of precedence.
     private let sources: [[String: JSONValue]]
     /// The path of the configuration file, which may not exist; nil without a home directory.
-    package let path: String?
+    let path: String?
 
     /// The names of the settings. Programs share one configuration file, so each accepts all names.
     private static let names: Set = [
@@ -18,9 +18,9 @@ package struct SettingsReader {
         "trusted-origins",
     ]
 
-    /// - Throws: ``KeystoreError``: `refused` for a configuration file that others can write,
-    ///   `invalidInput` for a file that cannot be read.
-    package init(options: [String: String?], environment: [String: String]) throws(KeystoreError) {
+    /// - Throws: ``KeystoreError`` with code `invalidInput` for a configuration file that others can
+    ///   write, or that cannot be read.
+    init(options: [String: String?], environment: [String: String]) throws(KeystoreError) {
         var variables: [String: JSONValue] = [:]
         for name in Self.names {
             // An empty variable counts as unset.
@@ -34,15 +34,25 @@ package struct SettingsReader {
 
     /// Whether the first source of one setting is the first source of the other, or has precedence
     /// over it.
-    package func isAsSpecific(_ name: String, as other: String) -> Bool {
+    func isAsSpecific(_ name: String, as other: String) -> Bool {
         sources.first { $0[name] != nil || $0[other] != nil }?[name] != nil
     }
 
     /// - Throws: ``KeystoreError`` with code `invalidInput` for a value that is not a string.
-    package func value(_ name: String) throws(KeystoreError) -> String? {
+    func value(_ name: String) throws(KeystoreError) -> String? {
         guard let value = sources.lazy.compactMap({ $0[name] }).first else { return nil }
         guard let text = value.string else {
             throw Self.unreadable(path ?? "the settings", "‘\(name)’ is not a string")
+        }
+        return text
+    }
+
+    /// - Parameter choices: The permitted values; the first is the default.
+    func value(_ name: String, among choices: [String]) throws(KeystoreError) -> String {
+        guard let text = try value(name) else { return choices[0] }
+        guard choices.contains(text) else {
+            let list = choices.dropLast().joined(separator: ", ")
+            throw invalid(name, "‘\(text)’ is not \(list) or \(choices[choices.count - 1])")
         }
         return text
     }
@@ -78,10 +88,14 @@ package struct SettingsReader {
     }
 
     /// An error for a value that a setting cannot have.
-    package func invalid(_ name: String, _ reason: String) -> KeystoreError {
+    func invalid(_ name: String, _ reason: String) -> KeystoreError {
+        Self.invalid(name, reason, in: path)
+    }
+
+    static func invalid(_ name: String, _ reason: String, in path: String?) -> KeystoreError {
         KeystoreError(
             operation: "read the settings", code: .invalidInput, reason: "\(name): \(reason)",
-            recovery: Self.advice(toCorrect: name, in: path))
+            recovery: advice(toCorrect: name, in: path))
     }
 
     private static func unreadable(_ path: String, _ reason: String) -> KeystoreError {
@@ -93,12 +107,12 @@ package struct SettingsReader {
     /// The next step for a wrong setting: the three places that may contain it.
     ///
     /// - Parameter path: The path of the configuration file; nil if it is unknown.
-    package static func advice(toCorrect name: String, in path: String?) -> String {
+    static func advice(toCorrect name: String, in path: String?) -> String {
         "Correct --\(name), \(variable(name)) or the configuration file\(path.map { " (\($0))" } ?? "")."
     }
 
     /// The environment variable of a setting.
-    package static func variable(_ name: String) -> String {
+    static func variable(_ name: String) -> String {
         "LATCHKEY_" + name.uppercased().replacing("-", with: "_")
     }
 }

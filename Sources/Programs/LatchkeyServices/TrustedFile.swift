@@ -7,7 +7,7 @@ package import Latchkey
 package enum TrustedFile {
     /// Checks the file and its directory. A user who can write the directory can replace the file.
     ///
-    /// - Throws: ``KeystoreError`` with code `refused`.
+    /// - Throws: ``KeystoreError`` with code `invalidInput`.
     package static func check(_ path: String) throws(KeystoreError) {
         let directory = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
         // The directory first: once it is safe, the file cannot be replaced after its check.
@@ -16,25 +16,27 @@ package enum TrustedFile {
             guard stat(checked, &status) == 0 else {
                 throw refusal(
                     path, "the owner of \(checked) cannot be read",
-                    "Check the owner and mode of \(checked).")
+                    recovery: "Check the owner and mode of \(checked).")
             }
             guard status.st_uid == geteuid() || status.st_uid == 0 else {
                 throw refusal(
                     path, "\(checked) belongs to another user",
-                    "Remove it, or take ownership of it (chown) if you trust its contents.")
+                    recovery:
+                        "Remove it, or take ownership of it (chown) if you trust its contents.")
             }
             guard status.st_mode & 0o022 == 0 else {
                 throw refusal(
                     path, "other users can write \(checked)",
-                    "Check the file's contents, then run: chmod go-w '\(checked)'"
+                    recovery: "Check the file's contents, then run: chmod go-w '\(checked)'"
                 )
             }
         }
     }
 
-    private static func refusal(_ path: String, _ reason: String, _ recovery: String)
+    private static func refusal(_ path: String, _ reason: String, recovery: String)
         -> KeystoreError
     {
-        KeystoreError(operation: "read \(path)", code: .refused, reason: reason, recovery: recovery)
+        KeystoreError(
+            operation: "read \(path)", code: .invalidInput, reason: reason, recovery: recovery)
     }
 }

@@ -1,17 +1,14 @@
 import ArgumentParser
 import Crypto
-import FoundationEssentials
-import Glibc
 import Latchkey
 import LatchkeyPresence
 import LatchkeyServices
 import LatchkeyTPM
 import Logging
-import UnixSignals
 
 /// `latchkey-presenced`.
 @main
-struct PresenceDaemon: AsyncParsableCommand {
+struct PresenceDaemon: ServiceProgram {
     static let configuration = CommandConfiguration(
         commandName: "latchkey-presenced",
         abstract:
@@ -43,24 +40,13 @@ struct PresenceDaemon: AsyncParsableCommand {
         }
     }
 
-    func run() async throws {
-        ProcessMemory.protect()
-        umask(0o077)
-        let environment = ProcessInfo.processInfo.environment
-        LoggingSystem.bootstrap { ServiceLog.handler(label: $0, environment: environment) }
-        let log = Logger(label: "latchkey-presenced")
-        do {
-            if printName {
-                print(try await Self.approvalKeyName())
-            } else {
-                try await serve(log, environment: environment)
-            }
-        } catch let error as KeystoreError {
-            log.critical("\(error) \(error.recovery)")
-            throw ExitCode(error.code == .unavailable ? 7 : 1)
-        } catch let error as BusError {
-            log.critical("Could not serve: \(error.message).")
-            throw ExitCode(7)
+    var isVerbose: Bool { false }
+
+    func serve(environment: [String: String], log: Logger) async throws {
+        if printName {
+            print(try await Self.approvalKeyName())
+        } else {
+            try await serveBus(environment: environment, log: log)
         }
     }
 
@@ -82,7 +68,8 @@ struct PresenceDaemon: AsyncParsableCommand {
         .joined()
     }
 
-    private func serve(_ log: Logger, environment: [String: String]) async throws {
+    private func serveBus(environment: [String: String], log: Logger) async throws {
+        let tcti = try ProgramSettings.tcti(environment["LATCHKEY_TCTI"], environment: [:])
         guard
             let directory = environment["STATE_DIRECTORY"]?.split(separator: ":").first.map(
                 String.init)
@@ -94,33 +81,19 @@ struct PresenceDaemon: AsyncParsableCommand {
                     "Start it with systemd, or set a directory with mode 0700 that only its user can enter."
             )
         }
-        let authority = try await ApprovalAuthority(
-            tcti: environment["LATCHKEY_TCTI"] ?? TPMKeystore.defaultTCTI, directory: directory)
+        let authority = try await ApprovalAuthority(tcti: tcti, directory: directory)
         let (ends, end) = AsyncStream.makeStream(of: Void.self)
         let bus = try await Bus.system { end.finish() }
         let service = PresenceService(
             bus: bus, authority: authority, prints: EnrolledPrints(directory: prints),
             timeLimit: .seconds(timeLimit), log: log)
-        // Trap signals before the service is ready: a signal that is not trapped ends the process
-        // at once.
-        let trapped = await UnixSignalsSequence(trapping: .sigterm, .sigint)
-        let serving = Task {
-            try await service.run { Bus.notifyReady() }
-        }
-        let signals = Task {
-            for await _ in trapped { break }
-            end.finish()
-        }
-        let failure = Task {
-            // If the service fails to start, the wait below ends too.
-            if case .failure(let error) = await serving.result {
-                end.finish()
-                throw error
+        // The end of the bus or of the service, or a signal, ends both.
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask {
+                try await service.run { Bus.notifyReady() }
             }
+            group.addTask { for await _ in ends {} }
+            while try await group.next() != nil { group.cancelAll() }
         }
-        for await _ in ends {}
-        signals.cancel()
-        serving.cancel()
-        try await failure.value
     }
 }

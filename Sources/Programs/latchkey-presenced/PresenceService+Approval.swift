@@ -79,7 +79,7 @@ extension PresenceService {
         case .matched:
             recordMatch(of: requester.user)
             await notePIN(of: requester.user)
-            return await approve(pending, name, found, before)
+            return await approve(pending, of: name, in: found, unchangedSince: before)
         case .notMatched:
             await recordFailure(of: requester.user)
             return .failure(PresenceWire.notRecognised)
@@ -100,7 +100,8 @@ extension PresenceService {
 
     /// Signs an approval. The enrolled fingers must be the same as before the verification.
     private func approve(
-        _ pending: Pending, _ name: String, _ found: FingerprintReader.Found, _ before: Data
+        _ pending: Pending, of name: String, in found: FingerprintReader.Found,
+        unchangedSince before: Data
     ) async -> Bus.Reply {
         let user = pending.requester.user
         do throws(BusError) {

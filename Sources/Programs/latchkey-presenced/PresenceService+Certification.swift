@@ -5,7 +5,7 @@ import Logging
 
 extension PresenceService {
     /// Lets the TPM state for the administrator that the approval key is in it.
-    func certifyKey(_ requester: Requester, _ arguments: [BusValue]) async throws(KeystoreError)
+    func certifyKey(_ requester: BusRequester, _ arguments: [BusValue]) async throws(KeystoreError)
         -> CertifiedApprovalKey
     {
         guard requester.user == 0 else {

@@ -7,7 +7,7 @@ import Logging
 
 extension PresenceService {
     /// Whether the caller can be prompted for a finger now.
-    func state(for requester: Requester) async -> FingerState {
+    func state(for requester: BusRequester) async -> FingerState {
         if let lock = await fingerLock(of: requester.user) {
             return .lockedOut(until: Self.end(of: lock))
         }
@@ -23,7 +23,7 @@ extension PresenceService {
     }
 
     /// The terms that the caller's keys must be bound to under a policy.
-    func terms(for requester: Requester, _ arguments: [BusValue]) async throws(KeystoreError)
+    func terms(for requester: BusRequester, _ arguments: [BusValue]) async throws(KeystoreError)
         -> PresenceTerms
     {
         guard let policy = PresenceWire.policy(arguments) else {
@@ -76,7 +76,7 @@ extension PresenceService {
     /// Detects changes of fingers while the service was not running.
     func noteEnrolments() async {
         for user in authority.usersBoundToFingers {
-            let requester = Requester(client: "", .init(user: user, process: nil))
+            let requester = BusRequester(client: "", .init(user: user, process: nil))
             do {
                 try await authority.note(
                     try await enrolment(of: requester.userName, in: reader.find()).set, of: user)
@@ -90,7 +90,7 @@ extension PresenceService {
     /// checked when a key is used. For all others it counts as a change of their fingers.
     func noteEnrolment() async {
         for user in authority.usersBoundToFingers {
-            let requester = Requester(client: "", .init(user: user, process: nil))
+            let requester = BusRequester(client: "", .init(user: user, process: nil))
             guard requester.userName.flatMap({ prints.digest(of: $0) }) == nil else { continue }
             do throws(KeystoreError) {
                 try await authority.note(

@@ -30,7 +30,7 @@ actor PresenceService {
         let entry: ApprovalQueue.Entry
         let message: BusMessage
         let request: ApprovalRequest
-        let requester: Requester
+        let requester: BusRequester
         let arrival: ContinuousClock.Instant
         /// The verification, while the request runs.
         var work: Task<Void, Never>?
@@ -85,7 +85,8 @@ actor PresenceService {
         try await bus.serve(PresenceWire.path) { [backlog, bus] call in
             switch backlog.enter(call) {
             case .serve(let caller): sink.yield(.call(call, caller))
-            case .ask: Task { await Self.identify(call.sender, on: bus, backlog, sink) }
+            case .ask:
+                Task { await Self.identify(call.sender, on: bus, backlog: backlog, sink: sink) }
             case .keep: break
             case .refuse: return .failure(Backlog.tooMany)
             }
@@ -130,7 +131,7 @@ actor PresenceService {
 
     /// Gets a client's credentials from the bus, and passes on the client's stored calls.
     private static func identify(
-        _ client: String, on bus: Bus, _ backlog: Backlog, _ sink: AsyncStream<Event>.Continuation
+        _ client: String, on bus: Bus, backlog: Backlog, sink: AsyncStream<Event>.Continuation
     ) async {
         await bus.askCredentials(of: client) { answer in
             for (call, step) in backlog.learn(try? answer.get(), of: client) {
@@ -148,7 +149,7 @@ actor PresenceService {
         guard message.interface == PresenceWire.interface || message.interface.isEmpty,
             let method = PresenceWire.Method(rawValue: message.member)
         else { return await reply(message, .failure(Self.unknownMethod)) }
-        let requester = Requester(client: message.sender, caller)
+        let requester = BusRequester(client: message.sender, caller)
         // A cancellation frees the reader, so no limit applies.
         if method == .cancel {
             await perform(queue.cancel(client: message.sender))
@@ -165,7 +166,7 @@ actor PresenceService {
         }
         switch method {
         case .subscribe: await reply(message, watch(requester))
-        case .approve, .approveSeveral: await approve(message, method, requester)
+        case .approve, .approveSeveral: await approve(message, method, for: requester)
         case .state, .terms, .complete, .makePIN, .resetPIN, .certifyKey, .cancel:
             guard underWay.enter(requester.user) else {
                 return await reply(
@@ -173,13 +174,13 @@ actor PresenceService {
             }
             // The TPM is slow, so other calls are served at the same time.
             Task {
-                await self.answer(method, message, requester)
+                await self.answer(message, method, for: requester)
                 self.underWay.leave(requester.user)
             }
         }
     }
 
-    private func watch(_ requester: Requester) -> Bus.Reply {
+    private func watch(_ requester: BusRequester) -> Bus.Reply {
         let others = watchers.count { $0.key != requester.client && $0.value == requester.user }
         guard others < Self.watchersPerUser else { return Self.tooManyRequests }
         watchers[requester.client] = requester.user
@@ -187,7 +188,7 @@ actor PresenceService {
     }
 
     private func answer(
-        _ method: PresenceWire.Method, _ message: BusMessage, _ requester: Requester
+        _ message: BusMessage, _ method: PresenceWire.Method, for requester: BusRequester
     ) async {
         do throws(KeystoreError) {
             let values: [BusValue] =
@@ -209,7 +210,7 @@ actor PresenceService {
     }
 
     private func approve(
-        _ message: BusMessage, _ method: PresenceWire.Method, _ requester: Requester
+        _ message: BusMessage, _ method: PresenceWire.Method, for requester: BusRequester
     ) async {
         let request =
             method == .approve
@@ -241,7 +242,7 @@ actor PresenceService {
         await perform(queue.enqueue(entry))
     }
 
-    private func complete(_ requester: Requester, _ arguments: [BusValue])
+    private func complete(_ requester: BusRequester, _ arguments: [BusValue])
         async throws(KeystoreError) -> [BusValue]
     {
         guard let (ticket, use) = PresenceWire.completion(arguments) else {
@@ -251,12 +252,12 @@ actor PresenceService {
             try await authority.complete(ticket, use, for: requester.user))
     }
 
-    private func makePIN(for requester: Requester) async throws(KeystoreError) -> UnsetUserPIN {
+    private func makePIN(for requester: BusRequester) async throws(KeystoreError) -> UnsetUserPIN {
         guard requester.isAccount else { throw Self.noAccount }
         return try await authority.makePIN(for: requester.user)
     }
 
-    private func resetPIN(_ requester: Requester, _ arguments: [BusValue])
+    private func resetPIN(_ requester: BusRequester, _ arguments: [BusValue])
         async throws(KeystoreError) -> [BusValue]
     {
         guard requester.user == 0 else {

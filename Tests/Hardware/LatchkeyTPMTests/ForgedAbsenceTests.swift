@@ -151,7 +151,7 @@ struct ForgedAbsenceTests {
         let refused = await Scene.error { () async throws(KeystoreError) in
             try await Scene.sign(keystore, key)
         }
-        #expect(refused?.code == (policy == .none ? .refused : .wrongProof))
+        #expect(refused?.code == (policy == .none ? .unavailable : .wrongProof))
         wire.behave()
         try await Scene.sign(keystore, key)
         try Scene.expectNothingLoaded("at the end")

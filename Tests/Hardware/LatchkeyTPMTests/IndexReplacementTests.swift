@@ -49,7 +49,7 @@ import Testing
             ) { _ in }
         }
         #expect(replaced.withLock { $0 })
-        #expect(error?.code == .refused, "\(String(describing: error))")
+        #expect(error?.code == .unavailable, "\(String(describing: error))")
         let left = try Scene.look {
             try $0.handles(from: TPMHandle(rawValue: RevocableSecret.indices.lowerBound))
         }

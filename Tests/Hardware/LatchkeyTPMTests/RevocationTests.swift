@@ -184,7 +184,7 @@ struct RevocationTests {
 
     /// With a PIN, an index of the same Name cannot be distinguished from one with another PIN.
     @Test(arguments: [
-        (AccessPolicy.none, Forgery.same, KeystoreError.Code.refused, UInt32?(0x9a2)),
+        (AccessPolicy.none, Forgery.same, KeystoreError.Code.unavailable, UInt32?(0x9a2)),
         (.none, .uncounted, .invalidated, 0x9a2), (.none, .counted, .invalidated, 0x98e),
         // With a PIN, the index is read before the prompt, so no attempt is counted.
         (.pin, .same, .wrongProof, 0x98e), (.pin, .uncounted, .invalidated, nil),

@@ -24,7 +24,7 @@ struct ConfigurationFileTests {
     private func expectRefusal(_ machine: Machine, of place: String, _ words: String) async throws {
         let outcome = try await machine.run("key", "create", "--json")
         let error = try outcome.json()["error"]
-        #expect(error?["code"] == "refused")
+        #expect(outcome.status == 2 && error?["code"] == "invalidInput")
         #expect(error?["message"]?.string?.contains(words) == true)
         #expect(error?["message"]?.string?.contains(place) == true)
         #expect(!FileManager.default.fileExists(atPath: machine.directory.path(of: "mark")))

@@ -110,8 +110,8 @@ struct PasskeyServeTests {
                 "/nonexistent/relay: No such file or directory. Install the package"
             ),
             (["--tcti", "device:/etc/hostname"], 2, "Set a TPM with --tcti"),
-            (["--policy", "none"], 64, "--policy"),
-            (["--presence", "maybe"], 64, "any, pin or finger"),
+            (["--policy", "none"], 2, "--policy"),
+            (["--presence", "maybe"], 2, "--presence"),
             (["--pin-source", "fd:9"], 2, "descriptor 9 was not open when the program started"),
             (
                 ["--pin-source", "fd:2"], 2,

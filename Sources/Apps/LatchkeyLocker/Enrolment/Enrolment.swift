@@ -95,17 +95,4 @@ package struct StoredEnrolment: Hashable, Sendable {
         hasLevelShares = attributes["shared"] == "true"
         isEasyAccessEnabled = attributes["easyAccess"] != nil
     }
-
-    /// The keys that the container's locker uses or still has to delete. Deleting one of them by
-    /// hand makes the enrolment unusable.
-    ///
-    /// - Throws: `KeystoreError`; `damaged` when a row can't be read at all.
-    package static func keys(in records: RecordContainer) async throws(KeystoreError) -> Set<KeyID>
-    {
-        let row = try await records.metadata(LockerRows.enrolmentID)
-        let named = ["deviceKey", "easyAccess"].compactMap { row?.attributes[$0] }.compactMap(
-            KeyID.init)
-        let pending = try await records.list(PendingKey.kind).compactMap { $0.key?.id }
-        return Set(named + pending)
-    }
 }

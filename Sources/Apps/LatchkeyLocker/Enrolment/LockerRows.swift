@@ -182,7 +182,8 @@ struct LockerRows: Sendable {
         .put(
             Record(
                 id: RecordID(key.id), kind: Record.keyKind,
-                protection: .selfAuthenticated.withOwnPIN, key: key),
+                protection: .selfAuthenticated.withOwnPIN, attributes: ["owner": "locker"],
+                key: key),
             payload: nil, ifGeneration: nil)
     }
 

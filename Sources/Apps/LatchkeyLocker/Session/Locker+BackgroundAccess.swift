@@ -60,7 +60,8 @@ extension Locker {
         let answer = try await server.token(
             LockerServer.backgroundAccessGrant, assertion, scopes: asked)
         let tokens = try answer.json(TokenResponse.self)
-        let levels = try open(.background, enrolment, answer.shares()?.background)
+        let levels = try open(
+            .background, of: enrolment, share: answer.shares()?.background)
         let offered = asked.isEmpty ? server.discovery.backgroundScopes : asked
         let token = try token(tokens, answer, asked: offered)
         guard Set(token.scopes).isSubset(of: offered) else {

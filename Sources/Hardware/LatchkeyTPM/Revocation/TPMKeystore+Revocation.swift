@@ -247,7 +247,7 @@ extension TPMKeystore {
         }
         if error.command == .nvRead, [.badAuth, .authFail].contains(error.responseCode?.base) {
             return KeystoreError(
-                code: .refused,
+                code: .unavailable,
                 reason:
                     "the TPM refused the new PIN: another program replaced the index, or the refusal is forged",
                 recovery: "Stop other programs that use the TPM, and try again.",
@@ -292,7 +292,7 @@ extension TPMKeystore {
     /// not authenticated.
     private static func refusedIndex(_ error: TPMError) -> KeystoreError {
         KeystoreError(
-            code: .refused,
+            code: .unavailable,
             reason:
                 "the TPM refused the stored proof: another program replaced the index, or the refusal is forged",
             recovery: "Try again. If it fails again, delete the key or secret and create it again.",

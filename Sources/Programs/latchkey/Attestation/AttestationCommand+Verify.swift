@@ -3,6 +3,7 @@ import FoundationEssentials
 import Latchkey
 import LatchkeyJOSE
 public import LatchkeyRelyingParty
+import LatchkeyServices
 
 extension AttestationCommand {
     /// `latchkey attestation verify`.

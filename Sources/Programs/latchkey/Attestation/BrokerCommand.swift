@@ -7,6 +7,7 @@ import LatchkeyJOSE
 import LatchkeyLogin
 import LatchkeyOAuth
 import LatchkeyPresence
+import LatchkeyServices
 import LatchkeyTPM
 
 /// `latchkey broker`.
@@ -52,7 +53,7 @@ extension BrokerCommand {
             let metadata = try await ProviderMetadata.read(at: endpoint, over: connection)
             let client = OAuthClient(
                 metadata, clientID: context.settings.clientID ?? "",
-                additionalOrigins: context.settings.trustedOrigins,
+                additionalOrigins: context.trustedOrigins,
                 over: connection)
             let prover = try KeyProver(activatingAt: client, keystore)
             try await prover.prepare(

@@ -3,6 +3,7 @@ import FoundationEssentials
 import Latchkey
 import LatchkeyCredentials
 internal import LatchkeyJOSE
+import LatchkeyServices
 
 extension CredentialCommand {
     /// `latchkey credential add`.
@@ -42,7 +43,7 @@ extension CredentialCommand {
         }
 
         /// Reads a token in the format of ``Token``, or a server's token response.
-        private static func token(_ json: SecretBytes, settings: Settings) throws -> Token {
+        private static func token(_ json: SecretBytes, settings: ProgramSettings) throws -> Token {
             let data = json.withUnsafeBytes { Data($0) }
             guard let members = (try? JSONDecoder().decode(JSONValue.self, from: data))?.object
             else {

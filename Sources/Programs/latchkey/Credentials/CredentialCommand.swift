@@ -29,7 +29,7 @@ extension CredentialCommand {
     struct List: ContextCommand {
         static let configuration = CommandConfiguration(
             commandName: "list",
-            abstract: "List credentials, oldest first. Does not prompt or use the hardware.",
+            abstract: "List credentials, oldest first. Does not prompt or use the keys.",
             discussion: """
                 Each --where narrows the list to credentials with this tag. If the name begins with ‘claim.’, it is \
                 a claim of the ID token, as in --where claim.sub=jane.
@@ -73,7 +73,7 @@ extension CredentialCommand {
     struct Show: ContextCommand {
         static let configuration = CommandConfiguration(
             commandName: "show",
-            abstract: "Show a credential without its token. Does not prompt or use the hardware.")
+            abstract: "Show a credential without its token. Does not prompt or use the keys.")
 
         @OptionGroup var arguments: CredentialArguments
 
@@ -154,12 +154,12 @@ extension CredentialCommand {
 }
 
 extension CommandContext {
-    /// The container's credentials. Does not open the hardware.
+    /// The container's credentials. Does not use the hardware.
     func credentials() async throws -> CredentialStore {
         CredentialStore(
             records: try await records(), presence: presence,
             transport: ServerTransport(log: log, console: console),
-            configuration: CredentialConfiguration(additionalOrigins: settings.trustedOrigins))
+            configuration: CredentialConfiguration(additionalOrigins: trustedOrigins))
     }
 }
 

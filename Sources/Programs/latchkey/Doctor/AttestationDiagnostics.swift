@@ -24,7 +24,7 @@ struct AttestationDiagnostics {
         } catch {
             return .warning(
                 Self.name, "The TPM's endorsement certificate cannot be read: \(error.reason).",
-                error.advice)
+                advice: error.advice)
         }
         let required = await required()
         guard let first = certificates.first else {
@@ -35,13 +35,14 @@ struct AttestationDiagnostics {
                 : .warning(
                     Self.name,
                     "\(finding) The configured server requires a proof (\(required ?? "")).",
-                    "Ask the machine's manufacturer for the certificate, or use a YubiKey (--token)."
+                    advice:
+                        "Ask the machine's manufacturer for the certificate, or use a YubiKey (--token)."
                 )
         }
         if required == AttestationLevel.touch.rawValue {
             return .warning(
                 Self.name, "The configured server requires a YubiKey with a touch for each use.",
-                "Use a YubiKey (--token).")
+                advice: "Use a YubiKey (--token).")
         }
         if required == AttestationLevel.finger.rawValue, let problem = await fingerProblem() {
             return problem
@@ -78,7 +79,7 @@ struct AttestationDiagnostics {
         return .warning(
             Self.name,
             "The configured server requires a key that only a finger opens, and no finger can be checked here.",
-            "See the check ‘finger’.")
+            advice: "See the check ‘finger’.")
     }
 
     private func expiry(hasStore: Bool) async -> String {

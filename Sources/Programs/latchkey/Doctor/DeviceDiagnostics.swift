@@ -21,8 +21,9 @@ struct DeviceDiagnostics {
         guard access(path, F_OK) == 0 else {
             return .problem(
                 "tpm", "There is no \(path): the kernel has found no TPM.",
-                "Enable the TPM (fTPM, PTT) in the firmware setup, or set another TPM with --tcti or LATCHKEY_TCTI.",
-                .unavailable)
+                advice:
+                    "Enable the TPM (fTPM, PTT) in the firmware setup, or set another TPM with --tcti or LATCHKEY_TCTI.",
+                code: .unavailable)
         }
         return access(path, R_OK | W_OK) == 0 ? nil : refusal()
     }
@@ -33,7 +34,7 @@ struct DeviceDiagnostics {
         return .warning(
             "tpm-device",
             "\(path) has no resource manager: objects that one program leaves loaded block other programs.",
-            "Use --tcti device:\(managed), or remove --tcti and LATCHKEY_TCTI.")
+            advice: "Use --tcti device:\(managed), or remove --tcti and LATCHKEY_TCTI.")
     }
 
     /// The same TPM through the kernel's resource manager: `/dev/tpmrm0` for `/dev/tpm0`.
@@ -50,33 +51,36 @@ struct DeviceDiagnostics {
         guard isNamedLikeTPM else {
             return .problem(
                 "tpm", "You have no permission to use \(path), and its name is not a TPM's.",
-                "Use --tcti device:/dev/tpmrm0, or remove --tcti and LATCHKEY_TCTI.", .unavailable)
+                advice: "Use --tcti device:/dev/tpmrm0, or remove --tcti and LATCHKEY_TCTI.",
+                code: .unavailable)
         }
         guard let group = group() else {
             return .problem(
-                "tpm", "You have no permission to use \(path): only root has.", Self.install,
-                .unavailable)
+                "tpm", "You have no permission to use \(path): only root has.",
+                advice: Self.install,
+                code: .unavailable)
         }
         let name = String(cString: group.pointee.gr_name)
         if processGroups.contains(group.pointee.gr_gid) {
             return .problem(
                 "tpm",
                 "You are in the group \(name), but the group has no permission to use \(path).",
-                "Apply the udev rules: sudo udevadm trigger --action=change --subsystem-match=tpmrm",
-                .unavailable)
+                advice:
+                    "Apply the udev rules: sudo udevadm trigger --action=change --subsystem-match=tpmrm",
+                code: .unavailable)
         }
         if isMember(of: group) {
             return .problem(
                 "tpm",
                 "You are in the group \(name), which may use \(path), but you joined it after this session began.",
-                "Log in to this machine again.", .unavailable)
+                advice: "Log in to this machine again.", code: .unavailable)
         }
         return .problem(
             "tpm", "You have no permission to use \(path): the group \(name) has.",
-            name == Self.ownGroup
+            advice: name == Self.ownGroup
                 ? "Join the group (sudo usermod -aG \(name) $USER), then log in to this machine again."
                 : Self.install,
-            .unavailable)
+            code: .unavailable)
     }
 
     /// The advice names only this group. Other groups give more access than to the TPM: a disk's

@@ -3,6 +3,7 @@ import Glibc
 import Latchkey
 import LatchkeyPKCS11
 import LatchkeyPresence
+import LatchkeySSH
 import LatchkeyServices
 import LatchkeyTPM
 
@@ -14,9 +15,9 @@ struct Diagnostics {
         let (store, finding) = await store()
         var checks = [finding]
         let readers = ReaderDiagnostics()
-        if let uri = context.settings.token.uri {
+        if let uri = context.settings.token {
             checks += await TokenDiagnostics(
-                uri: uri, options: context.settings.token.options, readers: readers
+                uri: uri, options: context.settings.tokenOptions, readers: readers
             )
             .checks()
         } else {
@@ -45,8 +46,9 @@ struct Diagnostics {
                     .problem(
                         "store",
                         "There is no store at \(directory), and it cannot be created: \(place) is not writable.",
-                        "Make it writable for your user, or set another directory with --store.",
-                        .unavailable)
+                        advice:
+                            "Make it writable for your user, or set another directory with --store.",
+                        code: .unavailable)
                 )
             }
             return (
@@ -94,8 +96,8 @@ struct Diagnostics {
         guard diagnosis.hasP256 else {
             return .problem(
                 "tpm", "\(diagnosis.identity.description) cannot sign with P-256 and SHA-256.",
-                "Use another TPM.",
-                .unsupported)
+                advice: "Use another TPM.",
+                code: .unsupported)
         }
         let kind =
             diagnosis.identity.isSimulated ? "a simulator, which does not protect keys" : "hardware"
@@ -107,8 +109,9 @@ struct Diagnostics {
         if diagnosis.pin == .different {
             return .problem(
                 name, "The store's keys belong to another TPM, or this TPM was cleared.",
-                "Use the TPM that created them, or archive and empty the store: latchkey store reset.",
-                .wrongDevice)
+                advice:
+                    "Use the TPM that created them, or archive and empty the store: latchkey store reset.",
+                code: .wrongDevice)
         }
         switch diagnosis.storageRootKey {
         case .present: return .ok(name, "The storage root key is present.")
@@ -116,8 +119,9 @@ struct Diagnostics {
             guard !diagnosis.isOwnerPasswordSet else {
                 return .problem(
                     name, "There is no ECC storage root key, and the TPM's owner has a password.",
-                    "Ask an administrator to provision the key at 0x81000001 (tpm2_createprimary, tpm2_evictcontrol).",
-                    .unavailable)
+                    advice:
+                        "Ask an administrator to provision the key at 0x81000001 (tpm2_createprimary, tpm2_evictcontrol).",
+                    code: .unavailable)
             }
             guard diagnosis.storageRootKey == .foreign else {
                 return .ok(name, "There is no storage root key yet. The first key creates it.")
@@ -125,7 +129,7 @@ struct Diagnostics {
             return .warning(
                 name,
                 "Another program's key has the handle of the storage root key, so each operation creates its own.",
-                "No action is required. Operations are slower.")
+                advice: "No action is required. Operations are slower.")
         }
     }
 
@@ -138,7 +142,8 @@ struct Diagnostics {
                 "lockout",
                 "The TPM is locked\(until) after too many wrong PINs. During the lockout, keys and vaults"
                     + " with a PIN cannot be used, and vaults with biometrics and revocable keys cannot be created.",
-                "Leave the machine on and wait, or end the lockout: sudo tpm2_dictionarylockout --clear-lockout"
+                advice:
+                    "Leave the machine on and wait, or end the lockout: sudo tpm2_dictionarylockout --clear-lockout"
                     + tctiOption
                     + (diagnosis.isLockoutPasswordSet
                         ? " --auth file:- (type the lockout password, then Return and Ctrl-D)."
@@ -150,13 +155,13 @@ struct Diagnostics {
                 "lockout",
                 "The TPM's lockout password is empty: every user of the TPM can reset the counter of wrong PINs. A new PIN "
                     + "requires at least \(TPMKeystore.minimumPINCharacters) characters.",
-                "Ask an administrator to set the password; end it with Return and Ctrl-D: "
+                advice: "Ask an administrator to set the password; end it with Return and Ctrl-D: "
                     + TPMDiagnosis.lockoutPasswordCommand + tctiOption)
         }
         guard let left = status.attemptsLeft else {
             return .warning(
                 "lockout", "The TPM does not count wrong PINs.",
-                "Use another TPM, or PINs that are long enough to resist guessing.")
+                advice: "Use another TPM, or PINs that are long enough to resist guessing.")
         }
         return .ok(
             "lockout", "The TPM locks after \(left) more wrong \(left == 1 ? "PIN" : "PINs").")
@@ -181,20 +186,22 @@ struct Diagnostics {
                 "The TPM's owner has a password, so new keys are not revocable, and existing revocable keys cannot be "
                     + "removed until the owner removes the password (a PIN change still works)."
                     + (isPending ? " \(pending)" : ""),
-                "Keep no copies of the store, or ask the owner to remove the password before you enable or enrol."
+                advice:
+                    "Keep no copies of the store, or ask the owner to remove the password before you enable or enrol."
             )
         }
         guard !isPending else {
             return .warning(
                 name, pending,
-                "The next command that opens a vault, enables or disables the login, or starts the locker tries again. "
+                advice:
+                    "The next command that opens a vault, enables or disables the login, or starts the locker tries again. "
                     + "If this warning stays, keep no copies of the store.")
         }
         guard diagnosis.hasPlaceForRevocable else {
             return .warning(
                 name,
                 "The TPM has no space left for revocable keys, so new keys are not revocable.",
-                "Delete unused keys, logins and lockers: latchkey key list --all.")
+                advice: "Delete unused keys, logins and lockers: latchkey key list --all.")
         }
         return .ok(name, "The TPM can revoke keys in all copies of the store.")
     }
@@ -215,7 +222,8 @@ struct Diagnostics {
             guard !status.isLockedOut else {
                 return .warning(
                     name, "The TPM no longer accepts your PIN after too many wrong PINs.",
-                    "Use your finger, or ask an administrator to reset the counter; see ‘man latchkey-presenced’."
+                    advice:
+                        "Use your finger, or ask an administrator to reset the counter; see ‘man latchkey-presenced’."
                 )
             }
             guard let left = status.attemptsLeft else {
@@ -225,7 +233,7 @@ struct Diagnostics {
                 name,
                 "You have your own counter of wrong PINs; it locks after \(left) more in a row.")
         } catch {
-            return .warning(name, "\(error)", error.advice)
+            return .warning(name, "\(error)", advice: error.advice)
         }
     }
 
@@ -238,23 +246,24 @@ struct Diagnostics {
         case .notEnrolled?:
             return .warning(
                 name, "There is a fingerprint reader, but you have no finger enrolled.",
-                "Run fprintd-enroll.")
+                advice: "Run fprintd-enroll.")
         case .lockedOut(let until)?:
             let time = until.map { " until \($0.formatted(.iso8601))" } ?? ""
             return .warning(
                 name,
                 "The broker accepts no finger\(time) after too many fingers that did not match.",
-                "Wait, or use your PIN.")
+                advice: "Wait, or use your PIN.")
         case .notAvailable(let why)?:
             return .warning(
                 name, "No fingerprint can be checked: \(why).",
-                "Connect a reader, and install fprintd and latchkey-presenced. PINs work without them."
+                advice:
+                    "Connect a reader, and install fprintd and latchkey-presenced. PINs work without them."
             )
         case nil:
             return .warning(
                 name,
                 "No fingerprint can be checked: this program does not use the presence broker.",
-                "Use your PIN.")
+                advice: "Use your PIN.")
         }
     }
 
@@ -273,8 +282,38 @@ struct Diagnostics {
 
     private func pinSource() -> Check {
         if let obstacle = context.pinObstacle() {
-            return .warning("pin-source", "\(obstacle)", obstacle.advice)
+            return .warning("pin-source", "\(obstacle)", advice: obstacle.advice)
         }
         return .ok("pin-source", "PINs come from \(context.settings.pinSource ?? .standard).")
+    }
+}
+
+extension Diagnostics {
+    /// Checks that ssh can reach the agent; nil if the container has no SSH keys.
+    func sshAgent(_ store: RecordStore?) async -> Check? {
+        let name = "ssh-agent"
+        guard let store else { return nil }
+        do throws(KeystoreError) {
+            let records = try RecordContainer(
+                name: context.settings.container, store: store, keystore: context.keystore(store))
+            let (keys, damaged) = try await records.sshKeys()
+            if let error = damaged.first {
+                return .warning(name, "\(error)", advice: error.advice)
+            }
+            guard !keys.isEmpty else { return nil }
+            let socket = AgentSocket(environment: ProcessInfo.processInfo.environment)
+            let count = keys.count == 1 ? "one SSH key" : "\(keys.count) SSH keys"
+            guard socket.isServed else {
+                return .warning(
+                    name,
+                    "There is \(count), and no agent at \(socket.path).",
+                    advice:
+                        "Run ‘systemctl --user enable --now latchkey-agent.socket’; see ‘latchkey ssh install’."
+                )
+            }
+            return .ok(name, "latchkey-agent serves \(count) at \(socket.path).")
+        } catch {
+            return .warning(name, "\(error)", advice: error.advice)
+        }
     }
 }

@@ -97,19 +97,19 @@ struct Check: Encodable, Sendable {
         Check(name: name, state: .ok, finding: finding, advice: nil)
     }
 
-    static func warning(_ name: String, _ finding: String, _ advice: String) -> Check {
+    static func warning(_ name: String, _ finding: String, advice: String) -> Check {
         Check(name: name, state: .warning, finding: finding, advice: advice)
     }
 
     static func problem(_ name: String, _ error: KeystoreError) -> Check {
-        problem(name, "\(error)", error.advice, error.code)
+        problem(name, "\(error)", advice: error.advice, code: error.code)
     }
 
     static func problem(
-        _ name: String, _ finding: String, _ advice: String, _ code: CommonErrorCode
+        _ name: String, _ finding: String, advice: String, code: CommonErrorCode
     ) -> Check {
         Check(
             name: name, state: .problem, finding: finding, advice: advice,
-            status: code == .refused ? .failed : ExitStatus(code))
+            status: ExitStatus(code))
     }
 }

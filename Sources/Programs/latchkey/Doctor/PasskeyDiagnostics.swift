@@ -60,6 +60,6 @@ struct PasskeyDiagnostics {
     }
 
     private func warning(_ finding: String, _ advice: String) -> Check {
-        .warning(Self.name, finding, advice)
+        .warning(Self.name, finding, advice: advice)
     }
 }

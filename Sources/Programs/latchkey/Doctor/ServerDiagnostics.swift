@@ -9,20 +9,20 @@ import LatchkeyServices
 struct ServerDiagnostics {
     private static let timeoutSeconds = 10
 
-    let settings: Settings
+    let settings: ProgramSettings
 
     func check() async -> Check {
         let name = "server"
         guard let text = settings.endpoint, let client = settings.clientID else {
             return .warning(
                 name, "No identity server is configured. Keys work; logins do not.",
-                settings.missingServer.recovery)
+                advice: settings.missingServer.recovery)
         }
         guard let endpoint = Endpoint(text) else {
             return .warning(
                 name,
                 "The endpoint ‘\(text)’ is neither an https address nor an http address of this machine.",
-                SettingsReader.advice(toCorrect: "endpoint", in: settings.configurationFile))
+                advice: settings.advice(toCorrect: "endpoint"))
         }
         let transport = CurlTransport(timeout: Self.timeoutSeconds)
         let request = endpoint.appending("/.well-known/openid-configuration").request(.get)
@@ -33,13 +33,14 @@ struct ServerDiagnostics {
             else {
                 return .warning(
                     name, "The server at \(text) is not an identity server.",
-                    "Check the address, and proxies on the way to it.")
+                    advice: "Check the address, and proxies on the way to it.")
             }
-            guard try await knows(client, offer.authorization, transport) else {
+            guard try await knows(client, at: offer.authorization, over: transport) else {
                 return .warning(
                     name,
                     "The identity server \(text) does not know the client ‘\(client)’ or its redirect URI.",
-                    "Correct --client-id, or register http://127.0.0.1/callback for it at the server."
+                    advice:
+                        "Correct --client-id, or register http://127.0.0.1/callback for it at the server."
                 )
             }
             let locker = offer.locker == nil ? "and no locker" : "and the locker"
@@ -47,14 +48,14 @@ struct ServerDiagnostics {
         } catch {
             return .warning(
                 name, "The identity server \(text) cannot be reached: \(error.reason).",
-                error.advice)
+                advice: error.advice)
         }
     }
 
     /// Requests a login with `prompt=none`. For a known client the server redirects with an error;
     /// for an unknown client or redirect URI it shows the error itself (RFC 6749 section 4.1.2.1).
     private func knows(
-        _ client: String, _ page: Endpoint, _ transport: CurlTransport
+        _ client: String, at page: Endpoint, over transport: CurlTransport
     ) async throws(KeystoreError) -> Bool {
         let challenge = PKCE.random().challenge
         let query = FormEncoding.encode([

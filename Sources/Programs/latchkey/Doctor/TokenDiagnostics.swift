@@ -37,7 +37,8 @@ struct TokenDiagnostics {
                 return .warning(
                     name,
                     "The slots that every PIV card has are in use, and this card may not have the slot \(slot).",
-                    "Try ‘latchkey key create’, or add the id= of an existing key to the URI: %01 is slot 9a."
+                    advice:
+                        "Try ‘latchkey key create’, or add the id= of an existing key to the URI: %01 is slot 9a."
                 )
             }
             return .ok(
@@ -60,8 +61,9 @@ struct TokenDiagnostics {
         let broken = directory.failures.map { " \($0.keystoreError)" }.joined()
         return .problem(
             name, "No token matches \(uri); there is \(seen).\(broken)",
-            "Connect the token, compare the URI with ‘latchkey token list’, and add its module with module-path. \(readers.hint())",
-            .unavailable)
+            advice:
+                "Connect the token, compare the URI with ‘latchkey token list’, and add its module with module-path. \(readers.hint())",
+            code: .unavailable)
     }
 
     private func ambiguous(_ entries: [TokenDirectory.Entry]) -> Check {
@@ -70,7 +72,8 @@ struct TokenDiagnostics {
         }
         return .problem(
             "token", "Several tokens match: \(names.joined(separator: ", ")).",
-            "Use the URI of one of them; ‘latchkey token list’ shows the complete URIs.", .conflict)
+            advice: "Use the URI of one of them; ‘latchkey token list’ shows the complete URIs.",
+            code: .conflict)
     }
 
     private func module(_ entry: TokenDirectory.Entry) -> Check {
@@ -89,7 +92,8 @@ struct TokenDiagnostics {
         guard information.flags.contains(.initialized) else {
             return .problem(
                 "token", "\(device) is not initialized.",
-                "Run ‘latchkey token init --label NAME’, which prompts for its PINs.", .unavailable)
+                advice: "Run ‘latchkey token init --label NAME’, which prompts for its PINs.",
+                code: .unavailable)
         }
         let kind =
             entry.simulator.map { "a simulator (\($0)), which does not protect keys" } ?? "hardware"
@@ -109,12 +113,12 @@ struct TokenDiagnostics {
         if flags.contains(.userPINFinalTry) {
             return .warning(
                 name, "One more wrong PIN locks the token.",
-                "Make sure that the PIN is correct before you enter it.")
+                advice: "Make sure that the PIN is correct before you enter it.")
         }
         if flags.contains(.userPINCountLow) {
             return .warning(
                 name, "Few attempts are left before the token locks.",
-                "Make sure that the PIN is correct before you enter it.")
+                advice: "Make sure that the PIN is correct before you enter it.")
         }
         let reader =
             flags.contains(.protectedAuthenticationPath)
@@ -138,7 +142,8 @@ struct TokenDiagnostics {
             return [
                 .warning(
                     name, "ykcs11 \(entry.moduleVersion) cannot set touch and PIN policies.",
-                    "Create keys that require a touch with ‘ykman piv keys generate --touch-policy always’."
+                    advice:
+                        "Create keys that require a touch with ‘ykman piv keys generate --touch-policy always’."
                 )
             ]
         case .opensc
@@ -147,7 +152,7 @@ struct TokenDiagnostics {
                 .warning(
                     name,
                     "OpenSC \(version) can hang when the card is removed, and it does not run in its own process.",
-                    "Remove --token-isolation never.")
+                    advice: "Remove --token-isolation never.")
             ]
         default: return []
         }
@@ -169,7 +174,7 @@ struct ReaderDiagnostics {
         return .problem(
             "readers",
             "The smart card service pcscd is not running, so no reader or YubiKey is available.",
-            "Start it: sudo systemctl enable --now pcscd.socket", .unavailable)
+            advice: "Start it: sudo systemctl enable --now pcscd.socket", code: .unavailable)
     }
 
     /// Another possible cause of a missing card.

@@ -2,6 +2,7 @@ import ArgumentParser
 import FoundationEssentials
 import Glibc
 import Latchkey
+import LatchkeyServices
 
 /// The tool's output. The rules:
 ///
@@ -57,7 +58,7 @@ struct Console: Sendable {
     ///
     /// - Returns: The exit status of the process.
     func fail(_ error: any Error) -> ExitStatus {
-        let failure = Failure(error)
+        let failure = ProgramFailure(error, of: LatchkeyTool.self)
         if let usage = failure.usage {
             // The parser's text repeats the arguments, with the usage below.
             for line in usage.split(separator: "\n", omittingEmptySubsequences: false) {

@@ -1,5 +1,6 @@
 import Latchkey
 import LatchkeyJOSE
+import LatchkeyServices
 
 /// A command's result on stdout.
 protocol Report: Encodable, Sendable {

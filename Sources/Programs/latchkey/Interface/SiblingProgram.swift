@@ -25,7 +25,7 @@ enum SiblingProgram {
                 recovery: "Mount /proc, or run \(name).")
         }
         let path = String(own[...slash]) + name
-        guard access(path, F_OK) == 0 else { return unavailable(path, errno, package) }
+        guard access(path, F_OK) == 0 else { return unavailable(path, errno, package: package) }
         do throws(KeystoreError) {
             try TrustedFile.check(path)
         } catch {
@@ -44,10 +44,10 @@ enum SiblingProgram {
         execv(path, words)
         let number = errno
         pthread_sigmask(SIG_SETMASK, &previous, nil)
-        return unavailable(path, number, package)
+        return unavailable(path, number, package: package)
     }
 
-    private static func unavailable(_ path: String, _ number: Int32, _ package: String)
+    private static func unavailable(_ path: String, _ number: Int32, package: String)
         -> KeystoreError
     {
         KeystoreError(

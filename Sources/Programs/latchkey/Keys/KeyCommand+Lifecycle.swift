@@ -66,7 +66,7 @@ extension KeyCommand {
         var operation: String? { "create a key" }
 
         func perform(in context: CommandContext) async throws -> KeyReport {
-            if slot != nil, context.settings.token.uri == nil {
+            if slot != nil, context.settings.token == nil {
                 context.console.warn(
                     "--slot has no effect: only the keys of PIV cards have slots, and no token is configured."
                 )
@@ -132,12 +132,14 @@ extension KeyCommand {
 
         func perform(in context: CommandContext) async throws -> KeyReport {
             let records = try await context.records()
-            let (stored, generation) = try await records.ownKey(arguments.key)
+            let own = try await records.ownKey(arguments.key)
+            let stored = own.key
             let prompt = context.prompt("rename the key ‘\(stored.name)’ to ‘\(label)’")
             let renamed = try await records.keystore.rename(
                 stored, to: label, for: prompt, authorizedBy: context.presence)
             try await records.apply(
-                [.put(Record(key: renamed), payload: nil, ifGeneration: generation)], for: prompt)
+                [.put(Record(key: renamed), payload: nil, ifGeneration: own.generation)],
+                for: prompt)
             return KeyReport(renamed, in: records.keystore)
         }
     }
@@ -167,7 +169,8 @@ extension KeyCommand {
 
         func perform(in context: CommandContext) async throws -> RevokingReport<BriefReport> {
             let records = try await context.records()
-            let (stored, generation) = try await records.ownKey(key, isUsed: !forget)
+            let own = try await records.ownKey(key, isUsed: !forget)
+            let stored = own.key
             guard stored.id.rawValue.lowercased() == key.text.lowercased() else {
                 throw KeystoreError(
                     code: .invalidInput, reason: "deleting requires the complete ID",
@@ -182,7 +185,7 @@ extension KeyCommand {
                     stored, for: prompt, authorizedBy: context.presence)
             }
             try await records.apply(
-                [.delete(RecordID(stored.id), ifGeneration: generation)], for: prompt)
+                [.delete(RecordID(stored.id), ifGeneration: own.generation)], for: prompt)
             let isDeleted =
                 try await revoke(stored, in: records) && !PKCS11Keystore.isAdopted(stored)
             let report = BriefReport(

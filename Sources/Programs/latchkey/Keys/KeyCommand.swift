@@ -2,7 +2,6 @@ import ArgumentParser
 import FoundationEssentials
 import Latchkey
 internal import LatchkeyJOSE
-import LatchkeyLocker
 import LatchkeyPKCS11
 import LatchkeySSH
 
@@ -38,24 +37,13 @@ extension KeyCommand {
 
         func perform(in context: CommandContext) async throws -> KeyListReport {
             let records = try await context.records()
-            let lockers = try await StoredEnrolment.keys(in: records)
             let reports = try await records.keys().compactMap { record in
                 record.key.map { key in
-                    KeyReport(
-                        key, in: records.keystore,
-                        usedBy: lockers.contains(key.id) ? "locker" : Self.user(of: record))
+                    KeyReport(key, in: records.keystore, usedBy: record.owner)
                 }
             }
             let shown = reports.filter { all || $0.isOwn }
             return KeyListReport(keys: shown, hidden: reports.count - shown.count)
-        }
-
-        private static func user(of record: Record) -> String? {
-            switch record.kind {
-            case Record.keyKind: nil
-            case SSHKeyRecord.kind: KeyReport.sshUse
-            default: "login"
-            }
         }
     }
 

@@ -49,7 +49,7 @@ extension PINCommand {
             let records = try await context.records()
             let (scope, name) = try await scope(in: records)
             // A token has one PIN, whatever the user names.
-            let isToken = context.settings.token.uri != nil
+            let isToken = context.settings.token != nil
             let prompt = context.prompt("change the PIN of \(isToken ? "the token" : name)")
             do {
                 let count = try await records.changePIN(

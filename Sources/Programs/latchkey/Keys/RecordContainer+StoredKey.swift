@@ -1,20 +1,17 @@
 import FoundationEssentials
 import Latchkey
-import LatchkeyLocker
 import LatchkeySSH
 
 extension RecordContainer {
-    /// The key that an argument names, from its record. Does not use the hardware.
+    /// The record of the key that an argument names. Does not use the hardware.
     ///
     /// - Throws: ``KeystoreError``: `notFound` if the container has no such key or biometric login
     ///   uses it, `invalidInput` if the argument matches several keys.
-    func storedKey(_ argument: KeyIDArgument) async throws(KeystoreError) -> (
-        key: HardwareKey, generation: Int
-    ) {
+    func storedKey(_ argument: KeyIDArgument) async throws(KeystoreError) -> StoredKey {
         if let id = KeyID(rawValue: argument.text), let record = try await metadata(RecordID(id)),
             record.kind == Record.keyKind, let key = record.key
         {
-            return try Self.checked(key, record)
+            return try StoredKey(key, record)
         }
         let fitting = try await list(Record.keyKind).filter {
             $0.key.map(argument.matches) ?? false
@@ -47,7 +44,7 @@ extension RecordContainer {
                     + "the label \(haveLabel ? "" : "or an ID that begins with ")‘\(argument.text)’",
                 recovery: "Use the complete ID; see ‘latchkey key list’.")
         }
-        return try Self.checked(key, record)
+        return try StoredKey(key, record)
     }
 
     /// The key of biometric login that an argument names; nil if there is none. Does not use the
@@ -58,28 +55,11 @@ extension RecordContainer {
                 where: argument.matches)
     }
 
-    /// Checks that the record and its key have the same ID.
-    private static func checked(
-        _ key: HardwareKey, _ record: Record
-    ) throws(KeystoreError) -> (key: HardwareKey, generation: Int) {
-        guard record.id == RecordID(key.id) else {
-            throw KeystoreError(
-                code: .damaged,
-                reason: "the record ‘\(record.id)’ contains the key ‘\(key.id)’",
-                recovery:
-                    "Nothing was changed. Restore the store from a backup, or delete this key and create a new one."
-            )
-        }
-        return (key, record.generation)
-    }
-
     /// The key that an argument names, for use in the configured hardware.
     ///
     /// - Throws: ``KeystoreError``: as ``storedKey(_:)``, and `wrongDevice` for a key of another
     ///   kind of hardware.
-    func usableKey(_ argument: KeyIDArgument) async throws(KeystoreError) -> (
-        key: HardwareKey, generation: Int
-    ) {
+    func usableKey(_ argument: KeyIDArgument) async throws(KeystoreError) -> StoredKey {
         let found = try await storedKey(argument)
         try checkPlace(of: found.key)
         return found
@@ -107,17 +87,51 @@ extension RecordContainer {
     /// - Parameter isUsed: Whether the operation uses the key in the configured hardware.
     /// - Throws: ``KeystoreError``: as ``usableKey(_:)`` or ``storedKey(_:)``, and `conflict` for a
     ///   key of an enrolment.
-    func ownKey(
-        _ argument: KeyIDArgument, isUsed: Bool = true
-    ) async throws(KeystoreError) -> (key: HardwareKey, generation: Int) {
+    func ownKey(_ argument: KeyIDArgument, isUsed: Bool = true) async throws(KeystoreError)
+        -> StoredKey
+    {
         let found = isUsed ? try await usableKey(argument) : try await storedKey(argument)
-        guard try await StoredEnrolment.keys(in: self).contains(found.key.id) else { return found }
+        guard found.owner != nil else { return found }
         throw KeystoreError(
             code: .conflict,
             reason: "the key \(found.key.id) belongs to the locker",
             recovery:
                 "See ‘latchkey locker status’; ‘latchkey locker end --mode destroy’ deletes it with the enrolment."
         )
+    }
+}
+
+/// A key with the facts of its record.
+struct StoredKey {
+    let key: HardwareKey
+    let generation: Int
+    /// The facade that uses the key: the attribute `owner`, `locker` for a key of an enrolment. nil
+    /// for a key of the user.
+    let owner: String?
+
+    /// - Throws: ``KeystoreError`` with code `damaged` if the record has another ID than its key.
+    init(_ key: HardwareKey, _ record: Record) throws(KeystoreError) {
+        guard record.id == RecordID(key.id) else {
+            throw KeystoreError(
+                code: .damaged,
+                reason: "the record ‘\(record.id)’ contains the key ‘\(key.id)’",
+                recovery:
+                    "Nothing was changed. Restore the store from a backup, or delete this key and create a new one."
+            )
+        }
+        (self.key, generation, owner) = (key, record.generation, record.owner)
+    }
+}
+
+extension Record {
+    /// The facade that uses the record's key; nil for a key of the user.
+    var owner: String? {
+        switch kind {
+        case Self.keyKind: attributes["owner"]
+        case SSHKeyRecord.kind: KeyReport.sshUse
+        case _ where kind.hasPrefix("locker."): "locker"
+        default: "login"
+        }
     }
 }
 

@@ -26,15 +26,15 @@ extension TokenCommand {
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
         func perform(in context: CommandContext) async throws -> TokenListReport {
-            let token = context.settings.token
+            let options = context.settings.tokenOptions.token
             func directory() async -> TokenDirectory {
-                guard let uri = token.uri else {
-                    return await TokenDirectory.read(options: token.options.token)
+                guard let uri = context.settings.token else {
+                    return await TokenDirectory.read(options: options)
                 }
-                return await TokenDirectory.read(uri, options: token.options.token)
+                return await TokenDirectory.read(uri, options: options)
             }
             return TokenListReport(
-                arguments.verbose
+                arguments.program.verbose
                     ? await directory() : await StandardStreams.withoutForeignMessages(directory))
         }
     }
@@ -54,9 +54,10 @@ extension TokenCommand {
         var operation: String? { "list the token's keys" }
 
         func perform(in context: CommandContext) async throws -> TokenKeyListReport {
-            let token = context.settings.token
-            let keys = try await PKCS11Keystore(uri: context.tokenURI(), options: token.options)
-                .keys()
+            let keys = try await PKCS11Keystore(
+                uri: context.tokenURI(), options: context.settings.tokenOptions
+            )
+            .keys()
             return TokenKeyListReport(keys: keys.map(TokenKeyReport.init))
         }
     }
@@ -151,7 +152,7 @@ extension CommandContext {
     /// - Throws: ``KeystoreError`` with code `invalidInput` if no token is configured.
     func administrator() throws(KeystoreError) -> TokenAdministrator {
         TokenAdministrator(
-            try tokenURI(), options: settings.token.options, container: settings.container,
+            try tokenURI(), options: settings.tokenOptions, container: settings.container,
             presence: presence)
     }
 
@@ -159,7 +160,7 @@ extension CommandContext {
     ///
     /// - Throws: ``KeystoreError`` with code `invalidInput` if no token is configured.
     func tokenURI() throws(KeystoreError) -> TokenURI {
-        guard let uri = settings.token.uri else {
+        guard let uri = settings.token else {
             throw KeystoreError(
                 operation: "find the token", code: .invalidInput, reason: "no token is configured",
                 recovery:

@@ -1,6 +1,7 @@
 public import ArgumentParser
 import Latchkey
 public import LatchkeyLocker
+import LatchkeyServices
 
 extension LockerCommand {
     /// `latchkey locker start`.
@@ -134,7 +135,7 @@ extension LockerCommand {
             } catch {
                 guard mode == .destroy, [.storageCorrupted, .wrongDevice].contains(error.code)
                 else { throw error }
-                return try await forget(session, error, console)
+                return try await forget(session, after: error, console: console)
             }
             guard session.locker.authSessionStatus.phase != .unregistered else {
                 throw LockerSession.notEnrolled
@@ -145,7 +146,7 @@ extension LockerCommand {
 
         /// Deletes an enrolment that cannot be opened.
         private func forget(
-            _ session: LockerSession, _ error: ErsteGroupAuthError, _ console: Console
+            _ session: LockerSession, after error: ErsteGroupAuthError, console: Console
         ) async throws -> LockerReport {
             let isTold = try await Locker.forget(in: session.records)
             // Sends the removal of the device to the server.

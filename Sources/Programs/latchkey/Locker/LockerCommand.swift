@@ -2,6 +2,7 @@ import ArgumentParser
 import FoundationEssentials
 import Latchkey
 import LatchkeyLocker
+import LatchkeyServices
 
 /// `latchkey locker`.
 struct LockerCommand: AsyncParsableCommand {
@@ -65,7 +66,7 @@ struct LockerArguments: CommandArguments {
             The user verification that easy access requires, when it is set up. (default: user-presence if your \
             fingerprint can be checked here, otherwise pin)
             """)
-    var policy: LoginPolicyArgument?
+    var policy: VerifyingPolicy?
 }
 
 /// The stored state of an enrolment.
@@ -84,7 +85,7 @@ struct LockerStatusReport: Report {
     /// Whether the enrolment is with the configured server; absent if no server is configured.
     let isConfigured: Bool?
 
-    init(_ enrolment: StoredEnrolment?, _ settings: Settings) {
+    init(_ enrolment: StoredEnrolment?, _ settings: ProgramSettings) {
         phase = (enrolment == nil ? SessionPhase.unregistered : .enrolled).rawValue
         easyAccessEnabled = enrolment?.isEasyAccessEnabled ?? false
         endpoint = enrolment?.issuer

@@ -94,7 +94,7 @@ struct LockerSession {
     /// - Throws: ``KeystoreError`` with the code that the hardware would return after the login.
     func checkPresence() async throws {
         // A token may have its own PIN pad.
-        guard context.settings.token.uri == nil else { return }
+        guard context.settings.token == nil else { return }
         let policy = await locker.easyAccessPolicy(through: context.presence)
         if policy.hasPIN, let obstacle = context.pinObstacle() { throw obstacle }
         if policy == .pin { try await checkLockout() }

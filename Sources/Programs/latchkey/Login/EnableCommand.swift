@@ -2,6 +2,7 @@ import ArgumentParser
 import Latchkey
 import LatchkeyLogin
 import LatchkeyPKCS11
+import LatchkeyServices
 
 /// `latchkey enable`.
 struct EnableCommand: ContextCommand {
@@ -16,7 +17,7 @@ struct EnableCommand: ContextCommand {
             The user verification that the hardware requires for each use of the key. (default: user-presence if \
             your fingerprint can be checked here, otherwise pin)
             """)
-    var policy: LoginPolicyArgument?
+    var policy: VerifyingPolicy?
 
     var operation: String? { "enable biometric login" }
 

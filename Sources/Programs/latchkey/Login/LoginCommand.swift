@@ -1,6 +1,7 @@
 import ArgumentParser
 import Latchkey
 import LatchkeyLogin
+import LatchkeyServices
 
 /// `latchkey login`.
 struct LoginCommand: ContextCommand {

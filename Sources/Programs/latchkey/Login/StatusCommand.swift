@@ -1,12 +1,16 @@
 import ArgumentParser
 import Latchkey
 import LatchkeyLogin
+import LatchkeyServices
 
 /// `latchkey status`.
 struct StatusCommand: ContextCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
-        abstract: "Show the container's state on this hardware. Does not prompt or use the network."
+        abstract:
+            "Show the container's state on this hardware. Does not prompt or use the network.",
+        discussion:
+            "Compares the machine with the store's by reading one public key from the hardware."
     )
 
     @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
@@ -46,7 +50,7 @@ struct StatusReport: Report {
     }
 
     /// - Parameter settings: The settings with the configured server.
-    init(_ status: ContainerStatus, _ settings: Settings) {
+    init(_ status: ContainerStatus, _ settings: ProgramSettings) {
         server = status.server?.address
         clientID = status.server?.clientID
         let configured = LoginServer(

@@ -139,15 +139,11 @@ struct SSHConfigurationFile {
 
     /// Whether the file contains the line.
     var isComplete: Bool {
-        (try? contents()).map(directs) ?? false
+        guard let text = try? contents() else { return false }
+        return text.split(whereSeparator: \.isNewline).contains { $0 == agentLine }
     }
 
-    private func directs(_ text: String) -> Bool {
-        text.split(whereSeparator: \.isNewline).contains { $0 == agentLine }
-    }
-
-    /// Puts the lines before the file's contents. Keeps the mode of the file. Changes nothing if the
-    /// file is complete.
+    /// Puts the lines before the contents of the file, unless it is complete. Keeps its mode.
     ///
     /// - Returns: true.
     func add() throws -> Bool {
@@ -158,8 +154,8 @@ struct SSHConfigurationFile {
             try FileManager.default.createDirectory(
                 atPath: directory, withIntermediateDirectories: true,
                 attributes: [.posixPermissions: 0o700])
-            try Data((lines + (text.isEmpty ? "" : "\n" + text)).utf8).write(
-                to: URL(filePath: path), options: .atomic)
+            let text = lines + (earlier.isEmpty ? "" : "\n" + earlier)
+            try Data(text.utf8).write(to: URL(filePath: path), options: .atomic)
         } catch {
             throw KeystoreError(
                 code: .unavailable, reason: "\(path) cannot be changed (\(error))",

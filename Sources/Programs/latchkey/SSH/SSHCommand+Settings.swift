@@ -2,6 +2,7 @@ import ArgumentParser
 import FoundationEssentials
 import Latchkey
 import LatchkeySSH
+import LatchkeyServices
 
 extension SSHCommand {
     /// `latchkey ssh restrict`.

@@ -57,14 +57,15 @@ extension SSHCommand {
         var operation: String? { "add an SSH key" }
 
         func perform(in context: CommandContext) async throws -> SSHKeyReport {
-            let (key, generation) = try await context.records().ownKey(arguments.key, isUsed: false)
+            let own = try await context.records().ownKey(arguments.key, isUsed: false)
+            let key = own.key
             var entry = SSHKeyRecord(key)
             entry.settings.isOfferedWithoutVerification = withoutVerification
             try entry.checkVerification()
             let prompt = context.prompt("use the key ‘\(key.name)’ for SSH")
             let stored = try await context.sshRecords().apply(
                 [
-                    .delete(RecordID(key.id), ifGeneration: generation),
+                    .delete(RecordID(key.id), ifGeneration: own.generation),
                     .put(try entry.record, payload: nil, ifGeneration: 0),
                 ], for: prompt, authorizedBy: context.presence)
             return SSHKeyReport(try stored.first.map(SSHKeyRecord.init) ?? entry)
@@ -135,9 +136,7 @@ extension CommandContext {
     /// The container's records, for storing SSH keys: they belong to the hardware that protects the
     /// container, which may be the TPM although a token is configured.
     func sshRecords() async throws -> RecordContainer {
-        let hardware = HardwareSettings(
-            tcti: settings.tcti, token: settings.token, allowsShortPINs: settings.allowsShortPINs)
-        return try await hardware.records(settings.container, in: recordStore())
+        try await settings.recordsOfAnyHardware(in: recordStore())
     }
 }
 

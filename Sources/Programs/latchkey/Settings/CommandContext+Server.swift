@@ -14,7 +14,7 @@ extension CommandContext {
         let server = try identityServer()
         let configuration = ContainerConfiguration(
             endpoint: server.endpoint, clientID: server.clientID,
-            additionalOrigins: settings.trustedOrigins, disclosesHardware: discloses)
+            additionalOrigins: trustedOrigins, disclosesHardware: discloses)
         return try Container(
             configuration, records: await records(), presence: presence, browser: browser,
             transport: ServerTransport(log: log, console: console))
@@ -43,7 +43,7 @@ extension CommandContext {
         guard let address = Endpoint(endpoint), !address.path.contains("?") else {
             throw invalid(
                 "the endpoint ‘\(endpoint)’ is neither an https address nor an http address of this machine",
-                SettingsReader.advice(toCorrect: "endpoint", in: settings.configurationFile))
+                settings.advice(toCorrect: "endpoint"))
         }
         return (endpoint, clientID)
     }

@@ -6,13 +6,14 @@ import LatchkeyLogin
 import LatchkeyPKCS11
 import LatchkeyPresence
 import LatchkeyServices
-import LatchkeyTPM
 import Logging
 
 /// The settings and services of a command. Creating it does not prompt or use the hardware or the
 /// network.
 struct CommandContext: Sendable {
-    let settings: Settings
+    let settings: ProgramSettings
+    /// Other origins that may receive the identity server's tokens.
+    let trustedOrigins: Set<String>
     let console: Console
     let presence: any PresenceAuthority
     let browser: any Browser
@@ -20,35 +21,25 @@ struct CommandContext: Sendable {
 
     init(_ options: GlobalOptions) throws {
         let environment = ProcessInfo.processInfo.environment
-        let settings = try Settings(options, environment: environment)
+        let settings = try options.settings(environment: environment)
         let console = Console(format: options.json ? .json : .text, isQuiet: options.quiet)
+        (self.settings, self.console) = (settings, console)
+        trustedOrigins = try settings.checkedOrigins()
         var log = Logger(label: "latchkey")
-        log.logLevel = options.verbose ? .debug : .critical
-        self.init(
-            settings: settings, console: console,
-            presence: BrokeredPresence(
-                pins: ConfiguredPINSource(settings, environment: environment),
-                broker: SystemPresenceBroker { FingerNotice.show($0, $1, on: console) },
-                preferring: settings.preference),
-            browser: SystemBrowser(
-                environment: environment,
-                message: {
-                    console.say($0)
-                    console.say(
-                        "If the page does not know the app, press Ctrl-C and check --client-id.")
-                },
-                warning: { console.warn($0) }), log: log)
-    }
-
-    init(
-        settings: Settings, console: Console, presence: any PresenceAuthority, browser: any Browser,
-        log: Logger
-    ) {
-        self.settings = settings
-        self.console = console
-        self.presence = presence
-        self.browser = browser
+        log.logLevel = options.program.verbose ? .debug : .critical
         self.log = log
+        presence = BrokeredPresence(
+            pins: ConfiguredPINSource(settings.pinSource, environment: environment),
+            broker: SystemPresenceBroker { FingerNotice.show($0, $1, on: console) },
+            preferring: settings.preference)
+        browser = SystemBrowser(
+            environment: environment,
+            message: {
+                console.say($0)
+                console.say(
+                    "If the page does not know the app, press Ctrl-C and check --client-id.")
+            },
+            warning: { console.warn($0) })
     }
 
     /// Opens the store; creates it if it does not exist.
@@ -62,22 +53,16 @@ struct CommandContext: Sendable {
     /// Opens the store of a command that reads or changes records; creates it if it does not exist.
     func recordStore() async throws(KeystoreError) -> RecordStore {
         log.debug("opening the store", metadata: ["directory": "\(settings.store)"])
-        return try await RecordStore.opened(configured: settings.store)
+        return try await settings.openedStore()
     }
 
-    /// The token if one is configured, otherwise the TPM. Connects at the first use.
+    /// The token if one is configured, otherwise the TPM.
     ///
     /// - Parameter slot: The slot of a PIV card for the next created key.
     func keystore(_ store: RecordStore, slot: PIVSlot? = nil) -> any Keystore {
-        if let uri = settings.token.uri {
-            log.debug("using a token", metadata: ["uri": "\(uri)"])
-            var options = settings.token.options
-            options.slot = slot
-            return PKCS11Keystore(uri: uri, options: options, anchors: store)
-        }
-        log.debug("using the TPM", metadata: ["tcti": "\(settings.tcti)"])
-        return TPMKeystore(
-            tcti: settings.tcti, anchors: store, allowsShortPINs: settings.allowsShortPINs)
+        let hardware = settings.token.map { "the token \($0)" } ?? "the TPM \(settings.tcti)"
+        log.debug("using \(hardware)")
+        return settings.keystore(store, slot: slot)
     }
 
     /// The container's records.
@@ -88,7 +73,8 @@ struct CommandContext: Sendable {
     }
 
     /// Whether other hardware protects the records, so that a command shows none of them. If yes,
-    /// prints a warning.
+    /// prints a warning. Reads one public key from the hardware (`TPM2_ReadPublic`), without a
+    /// prompt.
     func isForeign(_ records: RecordContainer) async throws(KeystoreError) -> Bool {
         guard try await records.isForeign() else { return false }
         console.warn(
@@ -101,7 +87,7 @@ struct CommandContext: Sendable {
     func checkSealing(_ records: RecordContainer, under policy: AccessPolicy)
         async throws(KeystoreError)
     {
-        guard settings.token.uri != nil, policy != .none else { return }
+        guard settings.token != nil, policy != .none else { return }
         try await records.keystore.capabilities().checkSealing(under: policy)
     }
 
@@ -138,8 +124,7 @@ struct CommandContext: Sendable {
     }
 }
 
-/// A command that runs in a ``CommandContext`` and returns a ``Report``. The demo runs the same
-/// commands with another context.
+/// A command that runs in a ``CommandContext`` and returns a ``Report``.
 protocol ContextCommand: AsyncParsableCommand {
     associatedtype Output: Report
     associatedtype Arguments: CommandArguments
@@ -157,19 +142,19 @@ extension ContextCommand {
 
     func run() async throws {
         let options = arguments.options
-        if options.verbose { LoggingSystem.bootstrap { TextLogHandler(label: $0) } }
+        if options.program.verbose { LoggingSystem.bootstrap { TextLogHandler(label: $0) } }
         let context = try CommandContext(options)
         let report: Output
         do {
             // Some modules of tokens write their own messages to standard error.
             report =
-                options.verbose || context.settings.token.uri == nil
+                options.program.verbose || context.settings.token == nil
                 ? try await perform(in: context)
                 : try await StandardStreams.withoutForeignMessages {
                     try await perform(in: context)
                 }
         } catch {
-            throw reported(error, isTPM: context.settings.token.uri == nil)
+            throw reported(error, isTPM: context.settings.token == nil)
         }
         try context.console.show(report)
         if report.status != .done { throw ReportedFailure(status: report.status) }

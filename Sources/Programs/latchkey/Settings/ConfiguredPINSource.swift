@@ -12,9 +12,8 @@ final class ConfiguredPINSource: PresenceAuthority {
     private let environment: [String: String]
     private let opened = Mutex<(any PresenceAuthority)?>(nil)
 
-    init(_ settings: Settings, environment: [String: String]) {
-        source = settings.pinSource
-        self.environment = environment
+    init(_ source: PINSource?, environment: [String: String]) {
+        (self.source, self.environment) = (source, environment)
     }
 
     var isInteractive: Bool {

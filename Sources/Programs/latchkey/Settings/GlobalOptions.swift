@@ -1,8 +1,9 @@
-public import ArgumentParser
-public import Latchkey
+import ArgumentParser
+import Latchkey
+import LatchkeyOAuth
+import LatchkeyServices
 
-/// The options of every command. ``Settings`` merges them with the environment and the
-/// configuration file, which have the same names.
+/// The options of every command.
 struct GlobalOptions: ParsableArguments {
     /// The heading of these options in help texts.
     static let title = "Global options"
@@ -11,30 +12,7 @@ struct GlobalOptions: ParsableArguments {
 
     @Flag(help: "Print only the result and errors.") var quiet = false
 
-    @Flag(help: "Log operations to standard error.") var verbose = false
-
-    @Option(
-        help: ArgumentHelp(
-            "The container. (LATCHKEY_CONTAINER; default: default)", valueName: "name"))
-    var container: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "The directory of the store. (LATCHKEY_STORE; default: $XDG_DATA_HOME/latchkey)",
-            valueName: "dir"))
-    var store: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "The TPM, as a TCTI configuration. (LATCHKEY_TCTI, TPM2TOOLS_TCTI; default: device:/dev/tpmrm0)",
-            valueName: "conf"))
-    var tcti: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "A PKCS#11 token instead of the TPM, as an RFC 7512 URI; see ‘latchkey token list’. (LATCHKEY_TOKEN)",
-            valueName: "uri"))
-    var token: String?
+    @OptionGroup var program: ProgramOptions
 
     @Option(
         help: ArgumentHelp(
@@ -49,77 +27,47 @@ struct GlobalOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The source of PINs: tty, pinentry, fd:N or file:PATH. (LATCHKEY_PIN_SOURCE; default: tty, otherwise pinentry)",
-            valueName: "source"))
-    var pinSource: String?
-
-    @Option(help: "The preferred user verification, if a key allows more than one.") var presence:
-        PresencePreference?
-
-    @Flag(
-        help:
-            "Accept a new PIN of fewer than 6 characters even if the TPM's lockout password is empty."
-    )
-    var allowShortPin = false
-
-    @Option(
-        help: ArgumentHelp(
-            "Where to enter the token's PIN: auto, pin (here) or reader (its PIN pad or sensor). (LATCHKEY_TOKEN_LOGIN)",
-            valueName: "way"))
-    var tokenLogin: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "When to run the token's module in a separate process: auto, always or never. (LATCHKEY_TOKEN_ISOLATION)",
-            valueName: "when"))
-    var tokenIsolation: String?
-
-    @Option(
-        help: ArgumentHelp(
             "Other origins of the identity server, separated by commas. (LATCHKEY_TRUSTED_ORIGINS)",
             valueName: "origins"))
     var trustedOrigins: String?
-}
 
-extension GlobalOptions {
-    /// The values of the options that are settings, by name.
-    var values: [String: String?] {
-        [
-            "container": container, "store": store, "tcti": tcti, "token": token,
-            "token-login": tokenLogin,
-            "token-isolation": tokenIsolation, "pin-source": pinSource, "endpoint": endpoint,
-            "client-id": clientID,
-            "trusted-origins": trustedOrigins,
-        ]
+    /// The settings of this run of the tool.
+    func settings(environment: [String: String]) throws -> ProgramSettings {
+        try ProgramSettings(
+            program,
+            others: [
+                "endpoint": endpoint, "client-id": clientID, "trusted-origins": trustedOrigins,
+            ], environment: environment)
     }
 }
 
-/// The value of `--presence`.
-extension PresencePreference: ExpressibleByArgument {}
-
-/// The value of `--policy`: `none`, `pin`, `user-presence`, `biometry-any` or
-/// `biometry-current-set`.
-extension AccessPolicy: ExpressibleByArgument {
-    public init?(argument: String) {
-        guard let requirement = Requirement(rawValue: argument) else { return nil }
-        self.init(requirement)
+extension ProgramSettings {
+    /// The trusted origins in their normal form.
+    ///
+    /// - Throws: ``KeystoreError`` with code `invalidInput` for an address that is not an origin.
+    func checkedOrigins() throws(KeystoreError) -> Set<String> {
+        var origins: Set<String> = []
+        for name in trustedOrigins {
+            guard let endpoint = Endpoint(name), endpoint.path == "/" else {
+                throw invalid(
+                    "trusted-origins", "‘\(name)’ is not an origin of the form https://a.example")
+            }
+            origins.insert(endpoint.origin)
+        }
+        return origins
     }
 
-    public var defaultValueDescription: String { description }
-
-    public static let allValueStrings = Requirement.allCases.map(\.rawValue)
-}
-
-/// The value of `--policy` where a policy must require user verification: not `none`.
-struct LoginPolicyArgument: ExpressibleByArgument {
-    let policy: AccessPolicy
-
-    init?(argument: String) {
-        guard let policy = AccessPolicy(argument: argument), policy != .none else { return nil }
-        self.policy = policy
-    }
-
-    static let allValueStrings = AccessPolicy.allValueStrings.filter {
-        $0 != AccessPolicy.none.description
+    /// The reason and the next step if the endpoint, the client ID or both are missing.
+    var missingServer: (reason: String, recovery: String) {
+        let missing = [
+            ("endpoint", endpoint ?? "", "https://…"), ("client-id", clientID ?? "", "…"),
+        ].filter(\.1.isEmpty)
+        let (isOne, names) = (missing.count == 1, missing.map(\.0))
+        let members = missing.map { #""\#($0.0)": "\#($0.2)""# }.joined(separator: ", ")
+        return (
+            "no \(names.joined(separator: " and no ")) \(isOne ? "is" : "are") configured",
+            "Set \(names.map { "--" + $0 }.joined(separator: " and ")), or put \(isOne ? "it" : "both") into "
+                + "\(configurationFile ?? "the configuration file"): {\(members)}."
+        )
     }
 }

@@ -2,6 +2,7 @@ import ArgumentParser
 import Latchkey
 import LatchkeyJOSE
 import LatchkeyPresence
+import LatchkeyServices
 
 /// `latchkey store`.
 struct StoreCommand: AsyncParsableCommand {

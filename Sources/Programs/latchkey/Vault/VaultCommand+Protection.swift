@@ -1,5 +1,6 @@
 import ArgumentParser
 import Latchkey
+import LatchkeyServices
 import LatchkeyVault
 
 extension VaultCommand {
@@ -16,7 +17,7 @@ extension VaultCommand {
                 The user verification that the hardware requires. (default: user-presence if your fingerprint can be \
                 checked here, otherwise pin)
                 """)
-        var policy: LoginPolicyArgument?
+        var policy: VerifyingPolicy?
 
         func perform(in context: CommandContext) async throws -> VaultReport {
             let session = try await VaultSession(

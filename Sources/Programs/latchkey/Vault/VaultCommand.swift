@@ -1,6 +1,7 @@
 import ArgumentParser
 import FoundationEssentials
 import Latchkey
+import LatchkeyServices
 import LatchkeyVault
 
 /// `latchkey vault`.
@@ -52,7 +53,7 @@ extension VaultCommand {
                 The user verification that the hardware requires, with --biometrics. (default: user-presence if your \
                 fingerprint can be checked here, otherwise pin)
                 """)
-        var policy: LoginPolicyArgument?
+        var policy: VerifyingPolicy?
 
         func validate() throws {
             guard policy == nil || biometrics else {

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Latchkey
+import LatchkeyServices
 import LatchkeyVault
 
 /// The vault of one command.

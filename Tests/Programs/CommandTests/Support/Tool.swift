@@ -24,6 +24,7 @@ enum Products {
     static let agent = directory.appending("latchkey-agent")
     static let passkeys = directory.appending("latchkey-passkeys")
     static let presenceBroker = directory.appending("latchkey-presenced")
+    static let demo = directory.appending("latchkey-demo")
     static let identityServer = directory.appending("latchkey-identity")
 }
 

@@ -6,7 +6,7 @@ import LatchkeyPresence
 /// The requester, as shown to the user. The bus reports the user and the process id. The rest comes
 /// from the requester: a process chooses its own name, and a service that is not root cannot see
 /// which program it executes.
-struct Requester: Hashable, Sendable {
+struct BusRequester: Hashable, Sendable {
     let client: String
     let user: UInt32
     /// The user's name, which fprintd and PAM use.

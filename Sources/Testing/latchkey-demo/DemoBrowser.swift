@@ -1,31 +1,25 @@
 import FoundationEssentials
 import HTTPTypes
 import Latchkey
-import LatchkeyLogin
 import LatchkeyOAuth
 
 /// The demo's browser: fetches the login page over HTTP, fills in its form, and follows the
 /// redirects.
-struct DemoBrowser: Browser {
+enum DemoBrowser {
     /// The maximum number of pages of a login.
     private static let maximumSteps = 12
 
-    let output: DemoOutput
-    let user: LocalIdentityServer.Address.User
-
-    func open(_ url: String) async throws {
-        try output.detail("The browser shows the login page; the demo logs in as \(user.username).")
+    static func logIn(at url: String, username: String, password: String) async throws {
         var session = BrowserSession()
-        var page = try await session.load(try Self.endpoint(url), .get)
-        for _ in 0..<Self.maximumSteps {
+        var page = try await session.load(try endpoint(url), .get)
+        for _ in 0..<maximumSteps {
             guard let form = page.form else { return }
-            let target =
-                form.action.isEmpty ? page.url : try Self.endpoint(form.action, on: page.url)
-            let fields = form.fields(username: user.username, password: user.password)
+            let target = form.action.isEmpty ? page.url : try endpoint(form.action, on: page.url)
+            let fields = form.fields(username: username, password: password)
             page = try await session.load(
                 target, .post, body: Array(FormEncoding.encode(fields).utf8))
         }
-        throw Demonstration.broken("the login has more than \(Self.maximumSteps) pages")
+        throw DemoError("the login has more than \(maximumSteps) pages")
     }
 
     /// Resolves a reference (RFC 3986 section 5).
@@ -34,7 +28,7 @@ struct DemoBrowser: Browser {
     {
         let url = URL(string: reference, relativeTo: page.flatMap { URL(string: $0.text) })
         guard let url, let endpoint = Endpoint(url.absoluteString) else {
-            throw Demonstration.broken("‘\(reference)’ is not an address")
+            throw DemoError("‘\(reference)’ is not an address")
         }
         return endpoint
     }
@@ -56,7 +50,7 @@ private struct BrowserSession {
     {
         var (method, url, body) = (method, url, body)
         for _ in 0..<10 {
-            let (response, bytes) = try await send(method, url, body)
+            let (response, bytes) = try await send(method, to: url, body: body)
             guard (300..<400).contains(response.status.code),
                 let location = response.headerFields[.location]
             else {
@@ -64,11 +58,11 @@ private struct BrowserSession {
             }
             (method, url, body) = (.get, try DemoBrowser.endpoint(location, on: url), [])
         }
-        throw Demonstration.broken("the server redirects more than 10 times")
+        throw DemoError("the server redirects more than 10 times")
     }
 
     private mutating func send(
-        _ method: HTTPRequest.Method, _ url: Endpoint, _ body: [UInt8]
+        _ method: HTTPRequest.Method, to url: Endpoint, body: [UInt8]
     ) async throws -> (HTTPResponse, [UInt8]) {
         var request = url.request(method)
         if method == .post {

@@ -8,11 +8,11 @@ import Testing
 @testable import latchkey_presenced
 
 /// The requester, as shown to the user.
-struct RequesterTests {
+struct BusRequesterTests {
     private static let root = BusCredentials(user: 0, process: nil)
 
     @Test func `the caller's texts are quoted and can't imitate the service`() {
-        let requester = Requester(client: ":1.1", Self.root)
+        let requester = BusRequester(client: ":1.1", Self.root)
         let prompt = requester.prompt(
             PromptContext(
                 reason:
@@ -30,7 +30,7 @@ struct RequesterTests {
 
     @Test func `several uses are named`() {
         #expect(
-            Requester(client: ":1.1", Self.root).prompt(
+            BusRequester(client: ":1.1", Self.root).prompt(
                 PromptContext(reason: "r", container: "c"), usesPRF: true)
                 == "A program of root asks for a finger of root, to log in with PRF. Its reason: “r” (container “c”)."
         )
@@ -42,15 +42,15 @@ struct RequesterTests {
         let other = try RunningProgram(URL(filePath: "/usr/bin/yes"), [])
         // Its output shows that it runs. Before exec(2) it has the name of this process's thread.
         _ = await other.output { _ in true }
-        let named = Requester(client: ":1.1", BusCredentials(user: geteuid(), process: other.id))
+        let named = BusRequester(client: ":1.1", BusCredentials(user: geteuid(), process: other.id))
         #expect(named.claimedName == "yes")
         #expect(named.prompt(PromptContext(reason: "r")).hasPrefix("Process \(other.id) of "))
         #expect(
-            Requester(client: ":1.1", BusCredentials(user: 4242, process: other.id)).claimedName
+            BusRequester(client: ":1.1", BusCredentials(user: 4242, process: other.id)).claimedName
                 == nil)
         await other.stop(SIGKILL)
         #expect(
-            Requester(client: ":1.1", BusCredentials(user: geteuid(), process: other.id))
+            BusRequester(client: ":1.1", BusCredentials(user: geteuid(), process: other.id))
                 .claimedName == nil)
     }
 
@@ -63,6 +63,6 @@ struct RequesterTests {
     func `only root and accounts can allocate TPM memory`(
         _ user: UInt32, _ name: String?, _ isAccount: Bool
     ) {
-        #expect(Requester.isAccount(user, name: name) == isAccount)
+        #expect(BusRequester.isAccount(user, name: name) == isAccount)
     }
 }

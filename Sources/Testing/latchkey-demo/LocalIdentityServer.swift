@@ -1,11 +1,8 @@
 import FoundationEssentials
 import Glibc
-import Latchkey
-internal import LatchkeyOAuth
 import Subprocess
-import SystemPackage
 
-/// The `latchkey-identity` from the directory of this program, for one demo.
+/// The identity server of one demo.
 enum LocalIdentityServer {
     /// The line that the server prints when it is ready.
     struct Address: Decodable, Sendable {
@@ -24,7 +21,8 @@ enum LocalIdentityServer {
     /// Runs `body` with a server that stores its data in memory.
     static func withRunning<R: Sendable>(_ body: (Address) async throws -> R) async throws -> R {
         let result = try await Subprocess.run(
-            .path(try program()), arguments: ["serve", "--demo"], input: .none, output: .sequence,
+            .path(try DemoProgram.sibling("latchkey-identity")), arguments: ["serve", "--demo"],
+            input: .none, output: .sequence,
             error: .discarded
         ) { execution in
             let outcome: Result<R, any Error>
@@ -53,22 +51,6 @@ enum LocalIdentityServer {
         for try await line in execution.standardOutput.strings() {
             return try JSONDecoder().decode(Address.self, from: Data(line.utf8))
         }
-        throw Demonstration.broken(
-            "the identity server ended, or did not start within \(startLimit)")
-    }
-
-    private static func program() throws -> FilePath {
-        let own = FilePath(
-            try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe"))
-        let server = own.removingLastComponent().appending("latchkey-identity")
-        guard FileManager.default.isExecutableFile(atPath: server.string) else {
-            throw KeystoreError(
-                operation: "start the identity server", code: .unavailable,
-                reason: "there is no \(server)",
-                recovery:
-                    "Install latchkey-development, or build it: swift build --product latchkey-identity."
-            )
-        }
-        return server
+        throw DemoError("the identity server ended, or did not start within \(startLimit)")
     }
 }

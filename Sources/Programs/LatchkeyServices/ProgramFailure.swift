@@ -1,0 +1,78 @@
+package import ArgumentParser
+internal import FoundationEssentials
+internal import Latchkey
+internal import LatchkeyPresence
+
+/// An error as a program reports it.
+package struct ProgramFailure {
+    package let status: ExitStatus
+    /// The machine-readable code, one word.
+    package let code: String
+    /// The operation and the cause, one sentence.
+    package let message: String
+    /// The next step, one sentence.
+    package let recovery: String
+    /// The argument parser's text for an error in the arguments.
+    package let usage: String?
+    private var attemptsLeft: Int?
+    private var lockedOutUntil: Date?
+    private var underlying: UnderlyingError?
+
+    /// - Parameter program: The program's root command.
+    package init(_ error: any Error, of program: any ParsableCommand.Type) {
+        status = ExitStatus(error)
+        switch error {
+        case let error as any ReportableError:
+            (code, message, recovery) = (error.codeName, error.description, error.advice)
+            (attemptsLeft, lockedOutUntil) = (error.attemptsLeft, error.lockedOutUntil)
+            underlying = error.underlying
+            usage = nil
+        case let error as BusError:
+            (code, message) = ("unavailable", "Could not use the bus: \(error.message).")
+            recovery = "Check that D-Bus runs, and that libsystemd0 is installed."
+            usage = nil
+        case is CancellationError:
+            (code, message) = ("cancelled", "Could not finish: the command was cancelled.")
+            recovery = "Run the command again."
+            usage = nil
+        case _ where status == .usage:
+            let text = program.fullMessage(for: error)
+            (code, message) = ("usage", program.message(for: error))
+            // The parser names the help of the command: See 'latchkey key sign --help' for more
+            // information.
+            let help =
+                text.firstMatch(of: /See '([^']+)'/).map { String($0.1) }
+                ?? "\(program._commandName) --help"
+            recovery = "Run ‘\(help)’ for the commands and options."
+            usage = text
+        default:
+            (code, message) = ("failed", "Could not finish: \(error).")
+            recovery = "Try again. If the error persists, report it with this message."
+            usage = nil
+        }
+    }
+}
+
+extension ProgramFailure: Encodable {
+    private enum CodingKeys: CodingKey {
+        case code, message, recovery, attemptsLeft, lockedOutUntil, underlying
+    }
+
+    private enum UnderlyingKeys: CodingKey {
+        case layer, code, text
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(code, forKey: .code)
+        try container.encode(message, forKey: .message)
+        try container.encode(recovery, forKey: .recovery)
+        try container.encodeIfPresent(attemptsLeft, forKey: .attemptsLeft)
+        try container.encodeIfPresent(lockedOutUntil, forKey: .lockedOutUntil)
+        guard let underlying else { return }
+        var details = container.nestedContainer(keyedBy: UnderlyingKeys.self, forKey: .underlying)
+        try details.encode(underlying.layer, forKey: .layer)
+        try details.encodeIfPresent(underlying.rawCode, forKey: .code)
+        try details.encode(underlying.text, forKey: .text)
+    }
+}

@@ -1,0 +1,101 @@
+import ArgumentParser
+import Latchkey
+import LatchkeyPKCS11
+import LatchkeyServices
+
+/// `latchkey`.
+@main
+struct LatchkeyTool: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "latchkey",
+        abstract: "Log in, sign and store secrets with keys in a TPM or PKCS#11 token.",
+        discussion: """
+            The hardware creates the keys and uses them only after your PIN or fingerprint. ‘latchkey doctor’ checks this \
+            machine.
+
+            Exit codes: \(ExitStatus.allCases.map { "\($0.rawValue) \($0.meaning)" }.joined(separator: ", ")).
+            """,
+        version: Release.version,
+        subcommands: [DoctorCommand.self, StoreCommand.self],
+        groupedSubcommands: [
+            CommandGroup(
+                name: "Biometric login",
+                subcommands: [
+                    LoginCommand.self, EnableCommand.self, AuthenticateCommand.self,
+                    DisableCommand.self,
+                    StatusCommand.self, LogoutCommand.self,
+                ]),
+            CommandGroup(
+                name: "Keys",
+                subcommands: [KeyCommand.self, SSHCommand.self, PINCommand.self, TokenCommand.self]),
+            CommandGroup(
+                name: "Proof to servers",
+                subcommands: [AttestationCommand.self, BrokerCommand.self]),
+            CommandGroup(name: "Passkeys", subcommands: [PasskeyCommand.self]),
+            CommandGroup(
+                name: "Secrets",
+                subcommands: [VaultCommand.self, CredentialCommand.self, LockerCommand.self]),
+        ])
+
+    @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
+
+    static func main() async {
+        ProgramShell.start()
+        let arguments = Array(CommandLine.arguments.dropFirst())
+        // Arguments that cannot be parsed are reported in the requested format too.
+        let console = Console(
+            format: arguments.contains("--json") ? .json : .text,
+            isQuiet: arguments.contains("--quiet"))
+        let work = Task { await run(arguments, console) }
+        Interruption.catching {
+            work.cancel()
+        } end: {
+            ProgramShell.end(console.fail(CancellationError()))
+        } leave: {
+            PKCS11Keystore.lockTokensAtExit()
+        }
+        let status = await work.value
+        Interruption.waitForEndBySignal()
+        ProgramShell.end(status)
+    }
+
+    private static func run(_ arguments: [String], _ console: Console) async -> ExitStatus {
+        do {
+            var command = try parseAsRoot(arguments)
+            if var command = command as? any AsyncParsableCommand {
+                try await command.run()
+            } else {
+                try command.run()
+            }
+        } catch let error as ReportedFailure {
+            return error.status
+        } catch let error where exitCode(for: error) == .success {
+            do {
+                try console.result(help(fullMessage(for: error)))
+            } catch {
+                return console.fail(error)
+            }
+        } catch {
+            return console.fail(error)
+        }
+        return .done
+    }
+
+    /// A help text with the global options as its last section. ArgumentParser puts them before the
+    /// command's own.
+    static func help(_ text: String) -> String {
+        let heading = "\n\(GlobalOptions.title.uppercased()):\n"
+        guard let start = text.firstRange(of: heading)?.lowerBound,
+            let end = text[start...].dropFirst().firstRange(of: "\n\n")?.lowerBound
+        else { return text }
+        let options = text[start...end]
+        let rest = text[..<start] + text[end...].dropFirst()
+        let hint = rest.firstRange(of: "\n  See 'latchkey help")?.lowerBound ?? rest.endIndex
+        return String(rest[..<hint] + options + rest[hint...])
+    }
+}
+
+/// Ends the process with a status after the command has printed its own report.
+struct ReportedFailure: Error {
+    let status: ExitStatus
+}
