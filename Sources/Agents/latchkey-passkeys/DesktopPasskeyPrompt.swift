@@ -12,24 +12,13 @@ import Synchronization
 /// device, or a refusal. For a new passkey, without an enrolled finger, or if the passkey accepts
 /// no PIN now, a window asks for the choice first, before the PIN or the finger.
 final class DesktopPasskeyPrompt: PasskeyPrompt {
-    /// How long a site gets no prompt after the user refused it: a page can request passkeys in a
-    /// row.
-    static let quietTime: Duration = .seconds(10)
-
-    private struct State {
-        /// The refused sites, with the end of their quiet time.
-        var refused: [String: ContinuousClock.Instant] = [:]
-        /// The user's choice in the window of the running verification.
-        var choice: (question: PasskeyQuestion, made: PasskeyChoice)?
-    }
-
     private let window: PinentryChoice
     private let pins: any PresenceAuthority
     private let broker: (any ApprovalService)?
     private let log: Logger
     private let isLocked: @Sendable () async -> Bool
-    private let now: @Sendable () -> ContinuousClock.Instant
-    private let state = Mutex(State())
+    /// The user's choice in the window of the running verification.
+    private let choice = Mutex<(question: PasskeyQuestion, made: PasskeyChoice)?>(nil)
 
     /// - Parameters:
     ///   - pins: Prompts for PINs.
@@ -38,25 +27,18 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
     init(
         environment: [String: String], pins: any PresenceAuthority, broker: (any ApprovalService)?,
         log: Logger,
-        isLocked: @escaping @Sendable () async -> Bool = { false },
-        now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
+        isLocked: @escaping @Sendable () async -> Bool = { false }
     ) {
         window = PinentryChoice(environment: environment)
         self.pins = pins
         self.broker = broker
         self.log = log
         self.isLocked = isLocked
-        self.now = now
     }
 
     func choose(
         _ question: PasskeyQuestion, promptsForPIN: @Sendable () async -> Bool
     ) async -> PasskeyChoice {
-        guard !isQuiet(question.site) else {
-            log.notice(
-                "refused a request without a prompt", metadata: ["site": "\(question.site ?? "")"])
-            return .no
-        }
         // The user cannot see a window behind the lock screen. Another device can still answer.
         guard await !isLocked() else {
             log.notice(
@@ -68,25 +50,21 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
         if question.offersFingerOrPIN, await isFingerReady(), await promptsForPIN() {
             return .use(0)
         }
-        let choice = await ask(question)
-        note(choice, question)
-        return choice
+        return await ask(question)
     }
 
     func verification(for question: PasskeyQuestion) -> any PresenceAuthority {
-        state.withLock { $0.choice = nil }
+        choice.withLock { $0 = nil }
         return PasskeyVerification(
             prompt: self, question: question, pins: pins, broker: broker.map(PresenceBroker.init))
     }
 
     func refusal(of question: PasskeyQuestion) async -> PasskeyChoice {
-        let choice = state.withLock { state -> PasskeyChoice in
-            defer { state.choice = nil }
-            guard let choice = state.choice, choice.question == question else { return .no }
+        choice.withLock { choice in
+            defer { choice = nil }
+            guard let choice, choice.question == question else { return .no }
             return choice.made
         }
-        note(choice, question)
-        return choice
     }
 
     func wink() async { log.notice("a program asks for attention to this device") }
@@ -94,21 +72,6 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
     fileprivate func isFingerReady() async -> Bool {
         guard let broker, case .ready = await broker.fingerState() else { return false }
         return true
-    }
-
-    private func isQuiet(_ site: String?) -> Bool {
-        guard let site else { return false }
-        let now = now()
-        return state.withLock { state in
-            state.refused = state.refused.filter { $0.value > now }
-            return state.refused[site] != nil
-        }
-    }
-
-    private func note(_ choice: PasskeyChoice, _ question: PasskeyQuestion) {
-        guard choice == .no, let site = question.site else { return }
-        let end = now() + Self.quietTime
-        state.withLock { $0.refused[site] = end }
     }
 
     // MARK: Windows
@@ -150,16 +113,16 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
     /// - Returns: Whether the user wants to type the PIN.
     fileprivate func offerPIN(_ question: PasskeyQuestion) async -> Bool {
         let text = "\(question.text)\n\nTouch the fingerprint reader, or use your PIN."
-        let choice: PasskeyChoice
+        let made: PasskeyChoice
         switch await show(text, question, accept: "Use PIN", other: Self.notHere) {
         case .accepted: return true
-        case .cancelled: choice = .no
-        case .other, .otherOfTwo, .unanswered: choice = .notHere
+        case .cancelled: made = .no
+        case .other, .otherOfTwo, .unanswered: made = .notHere
         }
         // A finger or the end of the request has closed the window: the verification ends without a
         // choice.
         guard !Task.isCancelled else { return false }
-        state.withLock { $0.choice = (question, choice) }
+        choice.withLock { $0 = (question, made) }
         return false
     }
 

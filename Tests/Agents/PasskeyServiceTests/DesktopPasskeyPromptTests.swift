@@ -59,24 +59,6 @@ struct DesktopPasskeyPromptTests {
         #expect(await second.prompt.choose(question(["ada", "bob"])) == .use(1))
     }
 
-    @Test func `a refused site gets no window for ten seconds, other sites do`() async throws {
-        let desk = try Desk(choices: ["no", "use", "use"])
-        #expect(await desk.prompt.choose(question(["ada"])) == .no)
-        desk.time.set(.milliseconds(9_999))
-        #expect(await desk.prompt.choose(question(["ada"])) == .no)
-        #expect(try desk.descriptions.count == 1)
-        #expect(await desk.prompt.choose(question(["ada"], site: "example.org")) == .use(0))
-        desk.time.set(.seconds(10))
-        #expect(await desk.prompt.choose(question(["ada"])) == .use(0))
-        #expect(try desk.descriptions.count == 3)
-    }
-
-    @Test func `the refusal of a verification counts too`() async throws {
-        let desk = try Desk(choices: ["use"])
-        #expect(await desk.prompt.refusal(of: question(["ada"])) == .no)
-        #expect(await desk.prompt.choose(question(["ada"])) == .no)
-    }
-
     @Test func `a locked session gets no window, and the request stays unanswered`() async throws {
         let lock = Switch()
         let desk = try Desk(choices: ["use"], broker: ReadyReader(), isLocked: { lock.isOn })
@@ -170,7 +152,6 @@ struct DesktopPasskeyPromptTests {
 /// A desktop with a scripted user.
 private final class Desk: Sendable {
     let prompt: DesktopPasskeyPrompt
-    let time = TestTime()
     private let directory: TemporaryDirectory
 
     /// - Parameter choices: The answers of the windows, in order: `use`, `other`, `no` or `wait`.
@@ -204,11 +185,10 @@ private final class Desk: Sendable {
             done
 
             """)
-        let (start, time) = (ContinuousClock.now, time)
         prompt = DesktopPasskeyPrompt(
             environment: ["PINENTRY_PROGRAM": program, "PATH": "/usr/bin:/bin"],
             pins: NobodyPresent(), broker: broker,
-            log: Logger(label: "test"), isLocked: isLocked, now: { start + time.value })
+            log: Logger(label: "test"), isLocked: isLocked)
     }
 
     var descriptions: [String] {
@@ -246,13 +226,4 @@ private final class Switch: Sendable {
     var isOn: Bool { state.withLock { $0 } }
 
     func turnOff() { state.withLock { $0 = false } }
-}
-
-/// A time that the test sets.
-private final class TestTime: Sendable {
-    private let stored = Mutex(Duration.zero)
-
-    var value: Duration { stored.withLock { $0 } }
-
-    func set(_ value: Duration) { stored.withLock { $0 = value } }
 }
