@@ -165,10 +165,11 @@ struct PasskeyProgram: AsyncParsableCommand {
             ], allowsShortPINs: allowShortPin, environment: environment)
         let connection = try RelayConnection(path: relay)
         let observer = SessionLockObserver()
-        let engine = try await engine(settings, observer, environment: environment, log: log)
+        let authenticator = try await authenticator(
+            settings, observer, environment: environment, log: log)
         log.info("serving passkeys")
         try await PasskeyService(
-            connection: connection, engine: engine, observer: observer, log: log
+            connection: connection, authenticator: authenticator, observer: observer, log: log
         )
         .run(ready: Bus.notifyReady)
         try Task.checkCancellation()
@@ -179,10 +180,10 @@ struct PasskeyProgram: AsyncParsableCommand {
         )
     }
 
-    private func engine(
+    private func authenticator(
         _ settings: ServiceSettings, _ observer: SessionLockObserver, environment: [String: String],
         log: Logger
-    ) async throws -> PasskeyEngine {
+    ) async throws -> Authenticator {
         let records = try await settings.records()
         guard let keystore = records.keystore as? any PasskeyKeystore else {
             throw KeystoreError.unsupported(
@@ -203,11 +204,12 @@ struct PasskeyProgram: AsyncParsableCommand {
             environment: environment, pins: settings.pins, broker: presence == .pin ? nil : finger,
             log: log,
             isLocked: { await observer.isLocked() })
-        return PasskeyEngine(
+        let engine = PasskeyEngine(
             keystore: keystore, store: store, prompt: prompt, policy: policy?.policy,
-            aaguid: AAGUID(of: try await keystore.capabilities().root),
             requester: { HIDNode.ofUser(geteuid())?.openers(user: geteuid()) },
             onFailure: { log.info("a request failed", metadata: ["reason": "\($0)"]) })
+        return Authenticator(
+            engine, aaguid: AAGUID(of: try await keystore.capabilities().root))
     }
 }
 

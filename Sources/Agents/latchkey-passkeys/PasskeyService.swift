@@ -8,7 +8,7 @@ import Logging
 /// the relay.
 struct PasskeyService: Sendable {
     let connection: RelayConnection
-    let engine: PasskeyEngine
+    let authenticator: Authenticator
     /// Ends the running request when the session locks.
     let observer: SessionLockObserver
     let log: Logger
@@ -30,7 +30,7 @@ struct PasskeyService: Sendable {
                 code: .transient, reason: "the system could not start a thread",
                 recovery: "End other programs.")
         }
-        let device = PasskeyHIDDevice(engine: engine) { connection.send($0) }
+        let device = PasskeyHIDDevice(authenticator) { connection.send($0) }
         let locks = Task { [observer, log] in
             await observer.repeatedly {
                 await device.cancelRequest()

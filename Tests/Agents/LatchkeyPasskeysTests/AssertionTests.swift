@@ -110,7 +110,7 @@ import Testing
                 let (reports, report) = AsyncStream.makeStream(of: KeepaliveStatus.self)
                 let task = Task {
                     defer { report.finish() }
-                    return await rig.engine.respond(to: Rig.assertion()) { report.yield($0) }
+                    return await rig.authenticator.respond(to: Rig.assertion()) { report.yield($0) }
                 }
                 return (task, await reports.first { _ in true })
             }
@@ -144,7 +144,7 @@ import Testing
             #expect(await rig.status(Rig.registration(site: "no.org")) == 0x27)
             #expect(rig.prompt.questions.count == 3)
             let silent = Task {
-                await rig.engine.respond(to: Rig.registration(site: "elsewhere.org"))
+                await rig.authenticator.respond(to: Rig.registration(site: "elsewhere.org"))
             }
             await poll {
                 rig.prompt.questions.last?.site == "elsewhere.org" && rig.prompt.open == 0
@@ -154,15 +154,36 @@ import Testing
         }
     }
 
+    @Test func `a choice in the window of the verification counts like one before it`()
+        async throws
+    {
+        try await Rig.with { rig in
+            _ = try await rig.ask(Rig.registration())
+            let prompt = ScriptedPrompt(authority: { ScriptedPresence([.decline]) })
+            let authenticator = Authenticator(
+                PasskeyEngine(
+                    keystore: rig.keystore, store: rig.store, prompt: prompt,
+                    clock: rig.clock.clock))
+            for _ in 1...2 { #expect(await authenticator.respond(to: Rig.assertion()) == [0x27]) }
+            #expect(prompt.questions.count == 1, "a refusal stops prompts of the site")
+            rig.clock.advance(by: .seconds(10))
+            prompt.refuse(by: .notHere)
+            let silent = Task { await authenticator.respond(to: Rig.assertion()) }
+            #expect(await poll { prompt.pins.count == 2 })
+            rig.clock.advance(by: .seconds(30))
+            #expect(await silent.value == [0x2F])
+        }
+    }
+
     @Test func `the limit and CANCEL close the prompt`() async throws {
         let prompt = ScriptedPrompt { _ in await ScriptedPrompt.hesitate() }
         try await Rig.with(prompt) { rig in
-            let late = Task { await rig.engine.respond(to: [0x0B]) }
+            let late = Task { await rig.authenticator.respond(to: [0x0B]) }
             #expect(await poll { rig.prompt.open == 1 })
             rig.clock.advance(by: .seconds(30))
             #expect(await late.value == [0x2F])
             #expect(rig.prompt.open == 0)
-            let cancelled = Task { await rig.engine.respond(to: Rig.registration()) }
+            let cancelled = Task { await rig.authenticator.respond(to: Rig.registration()) }
             #expect(await poll { rig.prompt.open == 1 })
             cancelled.cancel()
             #expect(await cancelled.value == [0x2D])
@@ -184,7 +205,7 @@ import Testing
             /// Begins a request and cancels it at its prompt.
             func cancelled(_ request: [UInt8]) async -> [UInt8] {
                 let before = rig.prompt.questions.count
-                let task = Task { await rig.engine.respond(to: request) }
+                let task = Task { await rig.authenticator.respond(to: request) }
                 await poll { rig.prompt.questions.count > before }
                 task.cancel()
                 return await task.value
@@ -212,7 +233,7 @@ import Testing
         let prompt = ScriptedPrompt { _ in await ScriptedPrompt.hesitate() }
         try await Rig.with(prompt) { rig in
             let (packets, sink) = AsyncStream.makeStream(of: [UInt8].self)
-            let device = PasskeyHIDDevice(engine: rig.engine, clock: rig.clock.clock) {
+            let device = PasskeyHIDDevice(rig.authenticator, clock: rig.clock.clock) {
                 sink.yield($0)
             }
             func send(_ channel: [UInt8], _ rest: [UInt8]) async {

@@ -3,8 +3,20 @@
 struct PromptLimit: Sendable {
     /// The maximum number of prompts in one minute.
     static let perMinute = 6
+    /// The time after a refusal in which the same site gets no prompt.
+    static let refusalTime: Duration = .seconds(10)
 
     private var times: [String: [Duration]] = [:]
+    private var refusals: [String: Duration] = [:]
+
+    /// Whether the user refused a request of the site a moment ago.
+    mutating func isRefused(_ rpID: String, at now: Duration) -> Bool {
+        refusals = refusals.filter { now - $0.value < Self.refusalTime }
+        return refusals[rpID] != nil
+    }
+
+    /// The user has refused a request of the site.
+    mutating func refuse(_ rpID: String, at now: Duration) { refusals[rpID] = now }
 
     /// Counts a prompt.
     ///

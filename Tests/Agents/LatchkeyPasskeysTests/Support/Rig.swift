@@ -13,13 +13,13 @@ import Testing
 
 @testable import LatchkeyPasskeys
 
-/// An engine on the test's software TPM, and requests of a client that does not use a library.
+/// An authenticator on the test's software TPM, and requests of a client that does not use a library.
 struct Rig: Sendable {
     let prompt: ScriptedPrompt
     let keystore: TPMKeystore
     let records: RecordContainer
     let store: PasskeyStore
-    let engine: PasskeyEngine
+    let authenticator: Authenticator
     let counter: CommandCounter
     let clock: ManualClock
 
@@ -41,13 +41,13 @@ struct Rig: Sendable {
             try await store.open()
             let clock = ManualClock()
             let engine = PasskeyEngine(
-                keystore: keystore, store: store, prompt: prompt, policy: policy, aaguid: .software,
+                keystore: keystore, store: store, prompt: prompt, policy: policy,
                 clock: clock.clock)
             try await body(
                 Rig(
                     prompt: prompt, keystore: keystore, records: records, store: store,
-                    engine: engine,
-                    counter: counter, clock: clock))
+                    authenticator: Authenticator(engine, aaguid: .software), counter: counter,
+                    clock: clock))
         }
     }
 
@@ -89,7 +89,7 @@ struct Rig: Sendable {
 
     /// The map of a successful answer.
     func ask(_ request: [UInt8]) async throws -> [CBORKey: CBORValue] {
-        let answer = await engine.respond(to: request)
+        let answer = await authenticator.respond(to: request)
         try #require(answer.first == 0, "status \(String(answer.first ?? 255, radix: 16))")
         guard answer.count > 1 else { return [:] }
         let value = try CBORReader.read(answer[1...], limits: .ctap)
@@ -97,7 +97,9 @@ struct Rig: Sendable {
         return try #require(value.map)
     }
 
-    func status(_ request: [UInt8]) async -> UInt8? { await engine.respond(to: request).first }
+    func status(_ request: [UInt8]) async -> UInt8? {
+        await authenticator.respond(to: request).first
+    }
 
     /// The credential's ID and public key in authenticator data.
     static func credential(_ data: [UInt8]) throws -> (
