@@ -173,7 +173,7 @@ package struct PasskeyEngine: PasskeyEffects {
     {
         let question = PasskeyQuestion(
             purpose: .selectDevice, site: nil, accounts: [], usesPRF: false, program: nil,
-            timeLimit: Authenticator.userTimeLimit)
+            timeLimit: Authenticator.questionTime)
         let presence = prompt.verification(for: question)
         guard let policy = await newPolicy(on: capabilities, presence) else { return false }
         if policy.hasFinger, await capabilities.fingerState(through: presence) == .ready {

@@ -82,7 +82,9 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
         let accept =
             question.accounts.count > 1
             ? "Choose account" : question.purpose == .alreadyRegistered ? "OK" : "Use"
-        switch await show(question.text, question, accept: accept, other: Self.notHere) {
+        switch await show(
+            question.text, within: question.timeLimit, accept: accept, other: Self.notHere)
+        {
         case .other, .otherOfTwo, .unanswered: return .notHere
         case .cancelled: return .no
         case .accepted: break
@@ -92,7 +94,9 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
         while !Task.isCancelled {
             let position = "Account \(index + 1) of \(question.accounts.count) at \(question.place)"
             let text = "\(position): \(String(quoted: question.accounts[index], limit: 64))"
-            switch await show(text, question, accept: "Use", other: "Next account") {
+            switch await show(
+                text, within: question.timeLimit, accept: "Use", other: "Next account")
+            {
             case .accepted: return .use(index)
             case .other: index = (index + 1) % question.accounts.count
             case .otherOfTwo:
@@ -114,7 +118,9 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
     fileprivate func offerPIN(_ question: PasskeyQuestion) async -> Bool {
         let text = "\(question.text)\n\nTouch the fingerprint reader, or use your PIN."
         let made: PasskeyChoice
-        switch await show(text, question, accept: "Use PIN", other: Self.notHere) {
+        // The end of the verification closes the window.
+        let limit = max(question.timeLimit, Authenticator.verificationTime)
+        switch await show(text, within: limit, accept: "Use PIN", other: Self.notHere) {
         case .accepted: return true
         case .cancelled: made = .no
         case .other, .otherOfTwo, .unanswered: made = .notHere
@@ -129,11 +135,11 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
     /// Without a window there is no consent: the request stays unanswered, so that the user can use
     /// another device.
     private func show(
-        _ text: String, _ question: PasskeyQuestion, accept: String, other: String
+        _ text: String, within limit: Duration, accept: String, other: String
     ) async -> PinentryChoice.Answer {
         do throws(KeystoreError) {
             return try await window.ask(
-                text, .init(accept: accept, other: other, cancel: "No"), within: question.timeLimit)
+                text, .init(accept: accept, other: other, cancel: "No"), within: limit)
         } catch {
             log.error(
                 "could not prompt: \(error.reason)", metadata: ["recovery": "\(error.advice)"])

@@ -170,8 +170,42 @@ import Testing
             prompt.refuse(by: .notHere)
             let silent = Task { await authenticator.respond(to: Rig.assertion()) }
             #expect(await poll { prompt.pins.count == 2 })
-            rig.clock.advance(by: .seconds(30))
+            rig.clock.advance(by: .seconds(60))
             #expect(await silent.value == [0x2F])
+        }
+    }
+
+    @Test func `the PIN has its own time, after the question's`() async throws {
+        let clock = ManualClock()
+        let prompt = ScriptedPrompt(
+            answer: { _ in
+                clock.advance(by: .seconds(29))
+                return .use(0)
+            },
+            authority: {
+                clock.advance(by: .seconds(29))
+                return ScriptedPresence(pins: "123456")
+            })
+        try await Rig.with(prompt, clock: clock) { rig in
+            _ = try await rig.ask(Rig.registration())
+            _ = try await rig.ask(Rig.assertion())
+        }
+    }
+
+    @Test func `the PIN of a new passkey has a limit`() async throws {
+        let prompt = ScriptedPrompt(authority: { ScriptedPresence([.hesitate]) })
+        try await Rig.with(prompt) { rig in
+            let (reports, report) = AsyncStream.makeStream(of: KeepaliveStatus.self)
+            let late = Task {
+                await rig.authenticator.respond(to: Rig.registration()) { report.yield($0) }
+            }
+            #expect(await poll { rig.prompt.pins.count == 1 })
+            rig.clock.advance(by: .seconds(60))
+            #expect(await late.value == [0x2F])
+            report.finish()
+            let reported = await reports.reduce(into: []) { $0.append($1) }
+            #expect(reported == [.userPresenceNeeded])
+            #expect(try rig.store.count() == 0)
         }
     }
 

@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import Latchkey
+internal import Synchronization
 
 /// The parameters of `authenticatorMakeCredential` (CTAP 2.0 section
 /// "authenticatorMakeCredential").
@@ -102,16 +103,23 @@ extension Authenticator {
             usesPRF: request.wantsMACKey)
         _ = try await ask(question)
         let presence = effects.verification(for: question)
-        // Creates the keys before the verification: the digest that the verification authorizes
-        // contains the public key.
-        try await enter(.processing)
-        let (key, macKey) = try await effects.createKeys(
-            withMACKey: request.wantsMACKey, for: question, authorizedBy: presence)
+        // The keys are created before the verification, because the digest that it authorizes
+        // contains the public key. A new PIN is chosen now.
+        let created = Mutex<HardwareKey?>(nil)
         do throws(CTAPStatus) {
+            let effects = effects
+            let (key, macKey) = try await waitForUser(Self.verificationTime) {
+                () async throws(CTAPStatus) in
+                let keys = try await effects.createKeys(
+                    withMACKey: request.wantsMACKey, for: question, authorizedBy: presence)
+                created.withLock { $0 = keys.key }
+                return keys
+            }
             let passkey = Passkey(request, key: key, macKey: macKey)
             return try await attest(request, with: passkey, for: question, authorizedBy: presence)
         } catch {
-            await effects.discard(key)
+            // Also a key that was created after the end of the time.
+            if let key = created.withLock(\.self) { await effects.discard(key) }
             throw error
         }
     }

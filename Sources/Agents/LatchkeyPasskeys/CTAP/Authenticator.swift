@@ -21,8 +21,10 @@ package actor Authenticator {
         var site: String?
     }
 
-    /// The time that the user has for the prompts of a request.
-    static let userTimeLimit: Duration = .seconds(30)
+    /// The time that the user has for a question, and that a request is held.
+    static let questionTime: Duration = .seconds(30)
+    /// The time that the user then has for the PIN or the finger.
+    package static let verificationTime: Duration = .seconds(60)
 
     let effects: any PasskeyEffects
     let aaguid: AAGUID
@@ -141,12 +143,15 @@ package actor Authenticator {
     }
 
     /// Waits for the user. The task of `effect` is cancelled when the user's time is over or the
-    /// client cancels the request. One limit applies to all prompts of a request.
-    private func waitForUser<Value: Sendable>(
-        _ effect: @escaping @Sendable () async throws(CTAPStatus) -> Value
+    /// client cancels the request.
+    ///
+    /// - Parameter limit: The user's time; nil for the rest of the last one.
+    func waitForUser<Value: Sendable>(
+        _ limit: Duration?, _ effect: @escaping @Sendable () async throws(CTAPStatus) -> Value
     ) async throws(CTAPStatus) -> Value {
         let clock = effects.clock
-        let deadline = running?.deadline ?? clock.now() + Self.userTimeLimit
+        let rest = limit == nil ? running?.deadline : nil
+        let deadline = rest ?? clock.now() + (limit ?? Self.questionTime)
         running?.deadline = deadline
         try await enter(.userPresenceNeeded)
         let result = await withTaskGroup(of: Result<Value, CTAPStatus>.self) { group in
@@ -172,7 +177,7 @@ package actor Authenticator {
 
     /// Stays silent, without a prompt: only the time limit or the client ends the request.
     func hold() async throws(CTAPStatus) -> Never {
-        try await waitForUser { try? await Task.sleep(for: .seconds(3600)) }
+        try await waitForUser(nil) { try? await Task.sleep(for: .seconds(3600)) }
         throw .userActionTimeout
     }
 
@@ -193,7 +198,7 @@ package actor Authenticator {
         PasskeyQuestion(
             purpose: purpose, site: site.map { String(oneLine: $0, limit: 253) },
             accounts: accounts, usesPRF: usesPRF, program: running?.program,
-            timeLimit: Self.userTimeLimit)
+            timeLimit: Self.questionTime)
     }
 
     /// Prompts for the selection of a device.
@@ -214,7 +219,10 @@ package actor Authenticator {
             throw .operationDenied
         }
         let effects = effects
-        switch try await waitForUser({ await effects.choose(question, using: key) }) {
+        let choice = try await waitForUser(Self.questionTime) {
+            await effects.choose(question, using: key)
+        }
+        switch choice {
         case .use(let account): return account
         case .notHere: try await hold()
         case .no: throw refused()
@@ -227,7 +235,8 @@ package actor Authenticator {
     ) async throws(CTAPStatus) -> ECDSASignature {
         let effects = effects
         do throws(CTAPStatus) {
-            let signature = try await waitForUser { () async throws(CTAPStatus) in
+            let signature = try await waitForUser(Self.verificationTime) {
+                () async throws(CTAPStatus) in
                 try await effects.sign(use, authorizedBy: presence)
             }
             promptLimit.accept(use.question.site)

@@ -25,6 +25,7 @@ struct Rig: Sendable {
 
     static func with(
         _ prompt: ScriptedPrompt = ScriptedPrompt(), policy: AccessPolicy? = .pin,
+        clock: ManualClock = ManualClock(),
         _ body: (Rig) async throws -> Void
     ) async throws {
         let tpm = try SoftwareTPM.current
@@ -39,7 +40,6 @@ struct Rig: Sendable {
                 keystore: keystore)
             let store = PasskeyStore(records: records)
             try await store.open()
-            let clock = ManualClock()
             let engine = PasskeyEngine(
                 keystore: keystore, store: store, prompt: prompt, policy: policy,
                 clock: clock.clock)
