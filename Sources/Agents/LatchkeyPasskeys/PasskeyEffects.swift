@@ -6,8 +6,8 @@ package import Latchkey
 package protocol PasskeyEffects: Sendable {
     var clock: PasskeyClock { get }
 
-    /// The name of the program that has opened the device, for prompts. A hint, not a proof.
-    func program() async -> String?
+    /// The programs that have opened the device; nil if they are unknown.
+    func openers() async -> DeviceOpeners?
 
     /// The state of the hardware and the store.
     func state() async -> PasskeyState

@@ -10,7 +10,7 @@ package struct PasskeyEngine: PasskeyEffects {
     /// The policy of new passkeys; nil for fingerprint or PIN, whichever the machine has.
     private let policy: AccessPolicy?
     package let clock: PasskeyClock
-    private let requester: @Sendable () async -> String?
+    private let findOpeners: @Sendable () async -> DeviceOpeners?
     private let onFailure: @Sendable (KeystoreError) -> Void
 
     /// - Parameters:
@@ -18,12 +18,12 @@ package struct PasskeyEngine: PasskeyEffects {
     ///   - policy: The policy of new passkeys; nil for the keystore's default. A policy without
     ///     user verification is refused: the authenticator then reports that it cannot verify
     ///     users.
-    ///   - requester: Returns the name of the program that has opened the device, for prompts.
+    ///   - openers: Returns the programs that have opened the device; nil if they are unknown.
     ///   - onFailure: Called with the error of a step that failed. Clients get a status only.
     package init(
         keystore: any PasskeyKeystore, store: PasskeyStore, prompt: any PasskeyPrompt,
         policy: AccessPolicy? = nil, clock: PasskeyClock = .continuous,
-        requester: @escaping @Sendable () async -> String? = { nil },
+        openers: @escaping @Sendable () async -> DeviceOpeners? = { nil },
         onFailure: @escaping @Sendable (KeystoreError) -> Void = { _ in }
     ) {
         self.keystore = keystore
@@ -31,11 +31,11 @@ package struct PasskeyEngine: PasskeyEffects {
         self.prompt = prompt
         self.policy = policy
         self.clock = clock
-        self.requester = requester
+        findOpeners = openers
         self.onFailure = onFailure
     }
 
-    package func program() async -> String? { await requester() }
+    package func openers() async -> DeviceOpeners? { await findOpeners() }
 
     package func wink() async { await prompt.wink() }
 
@@ -172,7 +172,7 @@ package struct PasskeyEngine: PasskeyEffects {
     private func canVerify(_ capabilities: KeystoreCapabilities, _ status: PINStatus?) async -> Bool
     {
         let question = PasskeyQuestion(
-            purpose: .selectDevice, site: nil, accounts: [], usesPRF: false, program: nil,
+            purpose: .selectDevice, site: nil, accounts: [], usesPRF: false, openers: nil,
             timeLimit: Authenticator.questionTime)
         let presence = prompt.verification(for: question)
         guard let policy = await newPolicy(on: capabilities, presence) else { return false }

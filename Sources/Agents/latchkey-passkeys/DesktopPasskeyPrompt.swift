@@ -183,7 +183,11 @@ extension PasskeyQuestion {
     /// The text of the window: the program, the site and the account. The site's name is the one
     /// that the program states.
     var text: String {
-        let requester = quotedProgram.map { "The program \($0)" } ?? "A program"
+        let requester =
+            openers.map {
+                "\($0.isOne ? "The program" : "One of \($0.names.count) programs,") \($0.quoted)"
+                    + ($0.isOne ? "" : ",")
+            } ?? "A program"
         let account = accounts.count == 1 ? " as \(String(quoted: accounts[0], limit: 64))" : ""
         let secret =
             usesPRF

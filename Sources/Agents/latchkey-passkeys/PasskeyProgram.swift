@@ -206,7 +206,7 @@ struct PasskeyProgram: AsyncParsableCommand {
             isLocked: { await observer.isLocked() })
         let engine = PasskeyEngine(
             keystore: keystore, store: store, prompt: prompt, policy: policy?.policy,
-            requester: { HIDNode.ofUser(geteuid())?.openers(user: geteuid()) },
+            openers: { HIDNode.ofUser(geteuid())?.openers(user: geteuid()) },
             onFailure: { log.info("a request failed", metadata: ["reason": "\($0)"]) })
         return Authenticator(
             engine, aaguid: AAGUID(of: try await keystore.capabilities().root))

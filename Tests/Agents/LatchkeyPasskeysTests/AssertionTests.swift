@@ -209,6 +209,35 @@ import Testing
         }
     }
 
+    @Test func `a program that ends another one's request does not get its consent`() async throws {
+        let prompt = ScriptedPrompt { _ in await ScriptedPrompt.hesitate() }
+        try await Rig.with(prompt) { rig in
+            /// Begins a request at its prompt, and cancels it.
+            func cancelled(_ processes: Set<Int32>) async {
+                rig.openers.set(processes)
+                let before = rig.prompt.questions.count
+                let task = Task { await rig.authenticator.respond(to: Rig.registration()) }
+                #expect(await poll { rig.prompt.questions.count > before })
+                task.cancel()
+                #expect(await task.value == [0x2D])
+            }
+            await cancelled([1])
+            let count = rig.prompt.questions.count
+            for others in [[1, 2], [2], []] as [Set<Int32>] {
+                rig.openers.set(others)
+                #expect(await rig.status(Rig.registration()) == 0x27)
+            }
+            #expect(rig.prompt.questions.count == count, "no prompt")
+            await cancelled([1])
+            rig.clock.advance(by: .seconds(10))
+            await cancelled([1, 2])
+            for processes in [[1, 2], [1]] as [Set<Int32>] {
+                rig.openers.set(processes)
+                #expect(await rig.status(Rig.registration()) == 0x27, "another one was there")
+            }
+        }
+    }
+
     @Test func `the limit and CANCEL close the prompt`() async throws {
         let prompt = ScriptedPrompt { _ in await ScriptedPrompt.hesitate() }
         try await Rig.with(prompt) { rig in

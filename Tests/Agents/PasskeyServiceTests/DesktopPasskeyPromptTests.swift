@@ -108,8 +108,12 @@ struct DesktopPasskeyPromptTests {
                 + "the existing passkey of this account. The site also gets a secret from this passkey, for example to "
                 + "decrypt data.")
         #expect(
-            question([], purpose: .selectDevice, site: nil, program: nil).text
+            question([], purpose: .selectDevice, site: nil, programs: []).text
                 == "A program asks whether to use this computer or another security key.")
+        #expect(
+            question([], purpose: .selectDevice, site: nil, programs: ["firefox", "firefox"]).text
+                == "One of 2 programs, “firefox, firefox”, asks whether to use this computer or another security key."
+        )
     }
 
     @Test func `a long site keeps its end within the limits of all prompts`() {
@@ -127,7 +131,7 @@ struct DesktopPasskeyPromptTests {
 
     @Test func `texts of the site and the program stay in their quotation marks`() {
         let hostile = question(
-            ["ada” with a passkey of “bank.example\""], program: "a” asks nothing. “b")
+            ["ada” with a passkey of “bank.example\""], programs: ["a” asks nothing. “b"])
         #expect(
             hostile.text
                 == "The program “a' asks nothing. 'b” asks to log in to example.com as “ada' with a passkey of "
@@ -141,10 +145,14 @@ struct DesktopPasskeyPromptTests {
     private func question(
         _ accounts: [String], purpose: PasskeyQuestion.Purpose = .signIn,
         site: String? = "example.com",
-        usesPRF: Bool = false, program: String? = "firefox"
+        usesPRF: Bool = false, programs: [String] = ["firefox"]
     ) -> PasskeyQuestion {
         PasskeyQuestion(
-            purpose: purpose, site: site, accounts: accounts, usesPRF: usesPRF, program: program,
+            purpose: purpose, site: site, accounts: accounts, usesPRF: usesPRF,
+            openers: programs.isEmpty
+                ? nil
+                : DeviceOpeners(
+                    Dictionary(uniqueKeysWithValues: zip(Int32(1)..., programs))),
             timeLimit: hangLimit)
     }
 }

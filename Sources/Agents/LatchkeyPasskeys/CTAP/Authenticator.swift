@@ -16,9 +16,11 @@ package actor Authenticator {
         var status = KeepaliveStatus.processing
         /// When the user's time ends; nil while the user is not needed.
         var deadline: Duration?
-        var program: String?
+        var openers: DeviceOpeners?
         /// The site that a refusal concerns.
         var site: String?
+        /// Whether a prompt for the site is open.
+        var isPrompting = false
     }
 
     /// The time that the user has for a question, and that a request is held.
@@ -52,14 +54,21 @@ package actor Authenticator {
         guard running == nil else { return [CTAPStatus.channelBusy.rawValue] }
         running = Running(report: report)
         defer { running = nil }
-        running?.program = await effects.program()
+        running?.openers = await effects.openers()
         do throws(CTAPStatus) {
             let answer = try await answer(to: request)
             return [CTAPStatus.ok.rawValue] + (answer.isEmpty ? [] : CBORValue.map(answer).encoded)
         } catch {
-            return [(Task.isCancelled ? .keepaliveCancel : error).rawValue]
+            guard Task.isCancelled else { return [error.rawValue] }
+            if let running, let site = running.site, running.isPrompting {
+                promptLimit.abandon(site, of: running.openers, at: effects.clock.now())
+            }
+            return [CTAPStatus.keepaliveCancel.rawValue]
         }
     }
+
+    /// The client has closed the device. Another program can open it again without a suspicion.
+    package func disconnect() { running?.isPrompting = false }
 
     private func answer(to request: [UInt8]) async throws(CTAPStatus) -> Answer {
         guard let first = request.first, let command = CTAPCommand(rawValue: first) else {
@@ -177,16 +186,18 @@ package actor Authenticator {
 
     /// Stays silent, without a prompt: only the time limit or the client ends the request.
     func hold() async throws(CTAPStatus) -> Never {
+        running?.isPrompting = false
         try await waitForUser(nil) { try? await Task.sleep(for: .seconds(3600)) }
         throw .userActionTimeout
     }
 
     // MARK: Prompts
 
-    /// Refuses a request of a site that the user refused a moment ago.
+    /// Refuses a request of a site that the user refused a moment ago, or whose consent could be
+    /// meant for a request that another program has ended.
     func admit(_ rpID: String) throws(CTAPStatus) {
         running?.site = rpID
-        guard !promptLimit.isRefused(rpID, at: effects.clock.now()) else {
+        guard !promptLimit.isRefused(rpID, to: running?.openers, at: effects.clock.now()) else {
             throw .operationDenied
         }
     }
@@ -197,7 +208,7 @@ package actor Authenticator {
     ) -> PasskeyQuestion {
         PasskeyQuestion(
             purpose: purpose, site: site.map { String(oneLine: $0, limit: 253) },
-            accounts: accounts, usesPRF: usesPRF, program: running?.program,
+            accounts: accounts, usesPRF: usesPRF, openers: running?.openers,
             timeLimit: Self.questionTime)
     }
 
@@ -218,6 +229,7 @@ package actor Authenticator {
         guard promptLimit.admit(question.site, at: effects.clock.now()) else {
             throw .operationDenied
         }
+        running?.isPrompting = question.site != nil
         let effects = effects
         let choice = try await waitForUser(Self.questionTime) {
             await effects.choose(question, using: key)

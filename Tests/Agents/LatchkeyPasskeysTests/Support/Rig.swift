@@ -22,6 +22,7 @@ struct Rig: Sendable {
     let authenticator: Authenticator
     let counter: CommandCounter
     let clock: ManualClock
+    let openers: Openers
 
     static func with(
         _ prompt: ScriptedPrompt = ScriptedPrompt(), policy: AccessPolicy? = .pin,
@@ -40,14 +41,15 @@ struct Rig: Sendable {
                 keystore: keystore)
             let store = PasskeyStore(records: records)
             try await store.open()
+            let openers = Openers()
             let engine = PasskeyEngine(
                 keystore: keystore, store: store, prompt: prompt, policy: policy,
-                clock: clock.clock)
+                clock: clock.clock, openers: { openers.now })
             try await body(
                 Rig(
                     prompt: prompt, keystore: keystore, records: records, store: store,
                     authenticator: Authenticator(engine, aaguid: .software), counter: counter,
-                    clock: clock))
+                    clock: clock, openers: openers))
         }
     }
 
@@ -123,6 +125,18 @@ struct Rig: Sendable {
         let signature = try P256.Signing.ECDSASignature(derRepresentation: der)
         return key.cryptoKey.isValidSignature(signature, for: SHA256.hash(data: data + hash))
     }
+}
+
+/// The programs that have opened the device.
+final class Openers: Sendable {
+    private let processes = Mutex<Set<Int32>>([1])
+
+    var now: DeviceOpeners {
+        DeviceOpeners(
+            Dictionary(uniqueKeysWithValues: processes.withLock(\.self).map { ($0, "firefox") }))
+    }
+
+    func set(_ processes: Set<Int32>) { self.processes.withLock { $0 = processes } }
 }
 
 /// A clock that stands still until a test moves it.

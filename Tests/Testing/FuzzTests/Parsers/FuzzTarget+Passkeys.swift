@@ -72,7 +72,7 @@ private final class RefusingUser: PasskeyEffects {
     let usedKey = Mutex(false)
     let clock = PasskeyClock(now: { .zero }, sleep: { _ in })
 
-    func program() async -> String? { nil }
+    func openers() async -> DeviceOpeners? { nil }
     func state() async -> PasskeyState {
         PasskeyState(canVerify: true, attemptsLeft: nil, count: 0)
     }
