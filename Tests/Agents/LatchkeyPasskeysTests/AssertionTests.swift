@@ -317,6 +317,15 @@ import Testing
             #expect(rig.prompt.open == 0)
             await send(channel, [0x90, 0, 1, 0x07])
             #expect(try await answer()[4..<8] == [0x90, 0, 1, 0x30])
+            await send(channel, [0x90, 0, 1, 0x0B])
+            #expect(await poll { rig.prompt.open == 1 })
+            // The program dies.
+            await device.disconnect()
+            #expect(await poll { rig.prompt.open == 0 })
+            await send([255, 255, 255, 255], [0x86, 0, 8] + [UInt8](repeating: 2, count: 8))
+            let next = Array(try await answer()[15..<19])
+            await send(next, [0x90, 0, 1, 0x07])
+            #expect(try await answer()[4..<8] == [0x90, 0, 1, 0x30], "the device is not busy")
             await device.close()
         }
     }

@@ -112,6 +112,15 @@ package struct CTAPHIDDevice: Sendable {
         return send(answer, CTAPHIDCommand.cbor, on: running.channel)
     }
 
+    /// No program has the device open: ends the running request, without an answer, and closes all
+    /// channels.
+    package mutating func disconnect() -> [Action] {
+        (channels, assembly) = ([], nil)
+        guard let running else { return [] }
+        self.running = nil
+        return [.cancel(transaction: running.transaction)]
+    }
+
     // MARK: Receiving
 
     private mutating func begin(

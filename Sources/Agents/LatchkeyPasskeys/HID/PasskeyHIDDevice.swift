@@ -38,6 +38,13 @@ package actor PasskeyHIDDevice {
     /// answered.
     package func cancelRequest() { work?.cancel() }
 
+    /// Ends the running request after the last program has closed the device. A program that died
+    /// has sent no CANCEL.
+    package func disconnect() async {
+        await authenticator.disconnect()
+        perform(device.disconnect())
+    }
+
     /// Ends the running request, and waits for the end. Call it when the client's side of the
     /// device is closed.
     package func close() async {
