@@ -68,7 +68,7 @@ struct HMACSecret: Sendable {
         guard SecretBytes(expected.prefix(tag.count)) == SecretBytes(tag) else {
             throw .pinAuthInvalid
         }
-        let salts = try Self.decrypt(encrypted, encryptionKey, version)
+        let salts = try Self.decrypt(encrypted, with: encryptionKey, version)
         self.salts = stride(from: 0, to: salts.count, by: 32).map { Data(salts[$0..<($0 + 32)]) }
     }
 
@@ -94,7 +94,7 @@ struct HMACSecret: Sendable {
     private static let zeros = [UInt8](repeating: 0, count: 16)
 
     private static func decrypt(
-        _ bytes: [UInt8], _ key: SymmetricKey, _ version: Version
+        _ bytes: [UInt8], with key: SymmetricKey, _ version: Version
     ) throws(CTAPStatus) -> [UInt8] {
         let (iv, body) =
             version == .two ? (Array(bytes.prefix(16)), bytes.dropFirst(16)) : (zeros, bytes[...])
