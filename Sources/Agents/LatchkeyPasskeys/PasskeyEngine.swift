@@ -1,37 +1,29 @@
-internal import Crypto
 internal import FoundationEssentials
 package import Latchkey
 
-/// Answers CTAP requests with the keys of a keystore, the passkeys of a store, and prompts. It
-/// knows no transport: a HID device (``PasskeyHIDDevice``) or another one passes it requests, one
-/// at a time.
-package actor PasskeyEngine {
+/// The effects of an authenticator, with the keys of a keystore, the passkeys of a store, and
+/// prompts.
+package struct PasskeyEngine: PasskeyEffects {
     private let keystore: any PasskeyKeystore
     private let store: PasskeyStore
     private let prompt: any PasskeyPrompt
     /// The policy of new passkeys; nil for fingerprint or PIN, whichever the machine has.
     private let policy: AccessPolicy?
-    private let clock: PasskeyClock
-    private let requester: @Sendable () async -> String?
+    package let clock: PasskeyClock
+    private let findOpeners: @Sendable () async -> DeviceOpeners?
     private let onFailure: @Sendable (KeystoreError) -> Void
-    private var authenticator: Authenticator
-    private var isBusy = false
-    private var session: PresenceSession?
-    /// The key of the running registration, until its row is stored.
-    private var unstoredKey: HardwareKey?
 
     /// - Parameters:
     ///   - store: An open store. New passkeys are stored in it.
     ///   - policy: The policy of new passkeys; nil for the keystore's default. A policy without
     ///     user verification is refused: the authenticator then reports that it cannot verify
     ///     users.
-    ///   - requester: Returns the name of the program that has opened the device, for prompts.
+    ///   - openers: Returns the programs that have opened the device; nil if they are unknown.
     ///   - onFailure: Called with the error of a step that failed. Clients get a status only.
     package init(
         keystore: any PasskeyKeystore, store: PasskeyStore, prompt: any PasskeyPrompt,
-        policy: AccessPolicy? = nil,
-        aaguid: AAGUID = .hardware, clock: PasskeyClock = .continuous,
-        requester: @escaping @Sendable () async -> String? = { nil },
+        policy: AccessPolicy? = nil, clock: PasskeyClock = .continuous,
+        openers: @escaping @Sendable () async -> DeviceOpeners? = { nil },
         onFailure: @escaping @Sendable (KeystoreError) -> Void = { _ in }
     ) {
         self.keystore = keystore
@@ -39,162 +31,41 @@ package actor PasskeyEngine {
         self.prompt = prompt
         self.policy = policy
         self.clock = clock
-        self.requester = requester
+        findOpeners = openers
         self.onFailure = onFailure
-        authenticator = Authenticator(aaguid: aaguid)
     }
 
-    /// Answers a request: a command byte and a CBOR map. Cancel the task to end the request early;
-    /// the prompt then closes, and the answer is `KEEPALIVE_CANCEL`.
-    ///
-    /// - Parameter report: Called with the state of the request when it changes.
-    /// - Returns: The status, and a CBOR map if the status is 0. `CHANNEL_BUSY` while another
-    ///   request runs.
-    package func respond(
-        to request: [UInt8], reporting report: @Sendable (KeepaliveStatus) async -> Void = { _ in }
-    ) async -> [UInt8] {
-        guard !isBusy else { return [CTAPStatus.channelBusy.rawValue] }
-        isBusy = true
-        authenticator.program = await requester()
-        var step = authenticator.begin(request, at: clock.now())
-        var reported = KeepaliveStatus.processing
-        while true {
-            if case .answer(let bytes) = step {
-                await endRequest()
-                return bytes
-            }
-            if authenticator.status != reported {
-                reported = authenticator.status
-                await report(reported)
-            }
-            let event = await perform(step, until: authenticator.deadline)
-            step = authenticator.resume(event, at: clock.now())
-        }
-    }
+    package func openers() async -> DeviceOpeners? { await findOpeners() }
 
-    /// Attracts the user's attention.
     package func wink() async { await prompt.wink() }
 
-    /// Performs a step, and ends it at the deadline or when the task is cancelled.
-    private func perform(_ step: Authenticator.Step, until deadline: Duration?) async
-        -> Authenticator.Event
-    {
-        guard !Task.isCancelled else { return .cancelled }
-        guard let deadline else {
-            let event = await effect(of: step)
-            // A durable change is reported, although the client has cancelled.
-            if case .stored = event { return event }
-            return Task.isCancelled ? .cancelled : event
-        }
-        let clock = clock
-        let event = await withTaskGroup(of: Authenticator.Event?.self) { group in
-            group.addTask { await self.effect(of: step) }
-            group.addTask {
-                do {
-                    try await clock.sleep(deadline)
-                    return .timedOut
-                } catch {
-                    return nil
-                }
-            }
-            var first: Authenticator.Event?
-            while first == nil, let event = await group.next() { first = event }
-            group.cancelAll()
-            await group.waitForAll()
-            return first
-        }
-        return Task.isCancelled ? .cancelled : event ?? .cancelled
+    /// The status for a failure. The error is reported, because clients get a status only.
+    private func status(of error: KeystoreError) -> CTAPStatus {
+        onFailure(error)
+        return CTAPStatus(error)
     }
 
-    private func effect(of step: Authenticator.Step) async -> Authenticator.Event {
-        do throws(KeystoreError) {
-            switch step {
-            case .answer: return .cancelled
-            case .inspect: return .state(await state())
-            case .find(let rpID):
-                return .found(try store.list().filter { $0.rpID == rpID }, count: try store.count())
-            case .ask(let question, let key):
-                return .chosen(
-                    await prompt.choose(
-                        question, promptsForPIN: { await self.promptsForPIN(question, key) }))
-            case .hold:
-                // Only the deadline or a cancellation ends it.
-                while !Task.isCancelled { try? await clock.sleep(clock.now() + .seconds(3600)) }
-                return .cancelled
-            case .create(let creation): return try await create(creation)
-            case .use(let use): return try await self.use(use)
-            case .store(let passkey):
-                let replaced = try store.add(passkey)
-                unstoredKey = nil
-                for earlier in replaced { try? await keystore.delete(earlier.key) }
-                return .stored
-            }
-        } catch {
-            onFailure(error)
-            return .failed(error)
+    // MARK: User
+
+    package func choose(
+        _ question: PasskeyQuestion, using key: HardwareKey?
+    ) async -> PasskeyChoice {
+        await prompt.choose(question) {
+            // A key without a PIN, or with a locked one, needs only a fingerprint.
+            guard case .signIn = question.purpose, let key, key.policy.hasPIN,
+                let status = try? await keystore.pinStatus(of: .key(key))
+            else { return false }
+            return !status.isLockedOut
         }
     }
 
-    // MARK: Hardware
-
-    private func create(_ creation: PasskeyCreation) async throws(KeystoreError)
-        -> Authenticator.Event
-    {
-        let policy = try await newPolicy(creation.question)
-        let session = session(creation.question)
-        let context = context(creation.question, account: 0)
-        let key = try await keystore.createKey(
-            KeyRequest(policy: policy, prompt: context), authorizedBy: session)
-        unstoredKey = key
-        guard creation.wantsMACKey else { return .created(key: key, macKey: nil) }
-        do throws(KeystoreError) {
-            let macKey = try await keystore.createMACKey(
-                policy: policy, for: context, authorizedBy: session)
-            return .created(key: key, macKey: macKey)
-        } catch {
-            // The answer states that the passkey has no PRF.
-            guard error.code == .unsupported else { throw error }
-            return .created(key: key, macKey: nil)
-        }
+    package func refusal(of question: PasskeyQuestion) async -> PasskeyChoice {
+        await prompt.refusal(of: question)
     }
 
-    private func use(_ use: PasskeyUse) async throws(KeystoreError) -> Authenticator.Event {
-        let (key, context) = (use.passkey.key, context(use.question, account: use.account))
-        let session = session(use.question)
-        do throws(KeystoreError) {
-            if let macKey = use.passkey.macKey, !use.salts.isEmpty {
-                let (signature, codes) = try await keystore.sign(
-                    with: key, after: use.salts, with: macKey, for: context, authorizedBy: session,
-                    digest: use.digest)
-                return .used(signature, codes)
-            }
-            let signature = try await keystore.sign(
-                use.digest([]), with: key, for: context, authorizedBy: session)
-            return .used(signature, [])
-        } catch {
-            guard error.code == .cancelled, !Task.isCancelled else { throw error }
-            onFailure(error)
-            let choice = await prompt.refusal(of: use.question)
-            return .chosen(choice == .notHere ? .notHere : .no)
-        }
-    }
-
-    /// Deletes the keys of a registration that failed. Only a token holds parts of them.
-    private func endRequest() async {
-        session = nil
-        if let abandoned = unstoredKey {
-            unstoredKey = nil
-            try? await keystore.delete(abandoned)
-        }
-        isBusy = false
-    }
-
-    /// The user verification of the running request: a PIN that the hardware accepted also answers
-    /// its later prompts.
-    private func session(_ question: PasskeyQuestion) -> PresenceSession {
-        if let session { return session }
+    package func verification(for question: PasskeyQuestion) -> any PresenceAuthority {
         let (keystore, store) = (keystore, store)
-        let new = PresenceSession(prompt.verification(for: question), acceptsEarlierProof: false) {
+        return PresenceSession(prompt.verification(for: question), acceptsEarlierProof: false) {
             (context, presence) throws(KeystoreError) in
             // Without a presence broker each key has its own PIN on a TPM. All passkeys get the
             // same one.
@@ -204,21 +75,90 @@ package actor PasskeyEngine {
             guard let existing = withPIN?.key else { return false }
             _ = try await keystore.sign(
                 MessageDigest(sha256: Array("latchkey/passkeys/pin".utf8)), with: existing,
-                for: context,
-                authorizedBy: presence)
+                for: context, authorizedBy: presence)
             return true
         }
-        session = new
-        return new
     }
 
-    private func context(_ question: PasskeyQuestion, account: Int) -> PromptContext {
+    private func context(_ question: PasskeyQuestion, account: Int = 0) -> PromptContext {
         store.prompt(question.reason(account: account))
+    }
+
+    // MARK: Keys
+
+    package func createKeys(
+        withMACKey: Bool, for question: PasskeyQuestion,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(CTAPStatus) -> (key: HardwareKey, macKey: SealedSecret?) {
+        do throws(KeystoreError) {
+            guard let policy = await newPolicy(on: try await keystore.capabilities(), presence)
+            else {
+                throw .unsupported(
+                    "this hardware cannot verify the user for a passkey",
+                    recovery: "Set a PIN, or enrol a fingerprint.")
+            }
+            let context = context(question)
+            let key = try await keystore.createKey(
+                KeyRequest(policy: policy, prompt: context), authorizedBy: presence)
+            guard withMACKey else { return (key, nil) }
+            do throws(KeystoreError) {
+                let macKey = try await keystore.createMACKey(
+                    policy: policy, for: context, authorizedBy: presence)
+                return (key, macKey)
+            } catch {
+                // The answer states that the passkey has no PRF.
+                if error.code == .unsupported { return (key, nil) }
+                await discard(key)
+                throw error
+            }
+        } catch {
+            throw status(of: error)
+        }
+    }
+
+    package func sign(
+        _ use: PasskeyUse, authorizedBy presence: any PresenceAuthority
+    ) async throws(CTAPStatus) -> ECDSASignature {
+        let (key, context) = (use.passkey.key, context(use.question, account: use.account))
+        do throws(KeystoreError) {
+            guard let macKey = use.passkey.macKey, !use.salts.isEmpty else {
+                return try await keystore.sign(
+                    use.digest([]), with: key, for: context, authorizedBy: presence)
+            }
+            return try await keystore.sign(
+                with: key, after: use.salts, with: macKey, for: context, authorizedBy: presence,
+                digest: use.digest
+            ).signature
+        } catch {
+            throw status(of: error)
+        }
+    }
+
+    package func discard(_ key: HardwareKey) async { try? await keystore.delete(key) }
+
+    // MARK: Records
+
+    package func passkeys(
+        of rpID: String
+    ) throws(CTAPStatus) -> (found: [Passkey], count: Int) {
+        do throws(KeystoreError) {
+            return (try store.list().filter { $0.rpID == rpID }, try store.count())
+        } catch {
+            throw status(of: error)
+        }
+    }
+
+    package func add(_ passkey: Passkey) async throws(CTAPStatus) {
+        do throws(KeystoreError) {
+            for earlier in try store.add(passkey) { await discard(earlier.key) }
+        } catch {
+            throw status(of: error)
+        }
     }
 
     // MARK: State
 
-    private func state() async -> PasskeyState {
+    package func state() async -> PasskeyState {
         let count = (try? store.count()) ?? 0
         guard let capabilities = try? await keystore.capabilities() else {
             return PasskeyState(canVerify: false, attemptsLeft: nil, count: count)
@@ -231,46 +171,42 @@ package actor PasskeyEngine {
 
     private func canVerify(_ capabilities: KeystoreCapabilities, _ status: PINStatus?) async -> Bool
     {
-        let presence = verifyingAuthority
-        let policy = await policy(on: capabilities, presence)
-        guard policy.requirement != .none, capabilities.requirements.contains(policy.requirement)
-        else { return false }
+        let question = PasskeyQuestion(
+            purpose: .selectDevice, site: nil, accounts: [], usesPRF: false, openers: nil,
+            timeLimit: Authenticator.questionTime)
+        let presence = prompt.verification(for: question)
+        guard let policy = await newPolicy(on: capabilities, presence) else { return false }
         if policy.hasFinger, await capabilities.fingerState(through: presence) == .ready {
             return true
         }
         return policy.hasPIN && status?.isLockedOut == false
     }
 
-    /// Whether the verification of a login requests a PIN. A key without a PIN, or with a locked
-    /// one, needs only a fingerprint.
-    private func promptsForPIN(_ question: PasskeyQuestion, _ key: HardwareKey?) async -> Bool {
-        guard case .signIn = question.purpose, let key, key.policy.hasPIN,
-            let status = try? await keystore.pinStatus(of: .key(key))
-        else { return false }
-        return !status.isLockedOut
-    }
-
-    private var verifyingAuthority: any PresenceAuthority {
-        prompt.verification(for: authenticator.question(.selectDevice, site: nil))
-    }
-
-    private func newPolicy(_ question: PasskeyQuestion) async throws(KeystoreError) -> AccessPolicy
-    {
-        let capabilities = try await keystore.capabilities()
-        let policy = await policy(on: capabilities, session(question))
-        guard policy.requirement != .none, capabilities.requirements.contains(policy.requirement)
-        else {
-            throw .unsupported(
-                "this hardware cannot verify the user for a passkey",
-                recovery: "Set a PIN, or enrol a fingerprint.")
-        }
-        return policy
-    }
-
-    private func policy(
+    /// The policy of a new passkey; nil if the hardware cannot verify the user.
+    private func newPolicy(
         on capabilities: KeystoreCapabilities, _ presence: any PresenceAuthority
-    ) async -> AccessPolicy {
-        if let policy { return policy }
-        return await capabilities.preferredPolicy(for: .signing, through: presence)
+    ) async -> AccessPolicy? {
+        var chosen = policy
+        if chosen == nil {
+            chosen = await capabilities.preferredPolicy(for: .signing, through: presence)
+        }
+        guard let chosen, chosen.requirement != .none,
+            capabilities.requirements.contains(chosen.requirement)
+        else { return nil }
+        return chosen
+    }
+}
+
+extension CTAPStatus {
+    /// The status for a failure of the hardware or the store. A wrong PIN is never `other`:
+    /// Chromium would drop the device.
+    fileprivate init(_ error: KeystoreError) {
+        self =
+            switch error.code {
+            case .wrongProof: .verificationInvalid
+            case .lockedOut: .verificationBlocked
+            case .cancelled: .operationDenied
+            default: .other
+            }
     }
 }

@@ -67,13 +67,10 @@ package struct PasskeyQuestion: Hashable, Sendable {
     package let accounts: [String]
     /// Whether the site also receives PRF outputs, with which it encrypts data.
     package let usesPRF: Bool
-    /// The program that has opened the device, if it is known. A hint, not a proof.
-    package let program: String?
+    /// The programs that have opened the device, if they are known.
+    package let openers: DeviceOpeners?
     /// When the request times out.
     package let timeLimit: Duration
-
-    /// The program in quotation marks that its name cannot end.
-    package var quotedProgram: String? { program.map { String(quoted: $0, limit: 100) } }
 
     /// The site for a text: at most 64 characters, and the end of a longer name, because the end of
     /// a domain names its owner. The presence broker shows 120 characters of a text, and a prompt
@@ -85,12 +82,27 @@ package struct PasskeyQuestion: Hashable, Sendable {
         let account =
             accounts.indices.contains(index)
             ? " as \(String(quoted: accounts[index], limit: 64))" : ""
-        let requester = quotedProgram.map { " (requested by \($0))" } ?? ""
+        let requester =
+            openers.map { " (requested by \($0.isOne ? "" : "one of ")\($0.quoted))" } ?? ""
         return switch purpose {
         case .create: "create a passkey for \(place)\(account)\(requester)"
         case .signIn: "log in to \(place)\(account)\(requester)"
         case .alreadyRegistered: "confirm that \(place) has a passkey on this computer\(requester)"
         case .selectDevice: "use this computer\(requester)"
         }
+    }
+}
+
+/// The processes that have opened the device, with their names. A hint, not a proof: a program
+/// chooses its name, and can hide.
+package struct DeviceOpeners: Hashable, Sendable {
+    package let names: [Int32: String]
+
+    package init(_ names: [Int32: String]) { self.names = names }
+
+    package var isOne: Bool { names.count == 1 }
+    /// At most three names, in quotation marks that a name cannot end.
+    package var quoted: String {
+        String(quoted: names.values.sorted().prefix(3).joined(separator: ", "), limit: 100)
     }
 }

@@ -113,7 +113,10 @@ actor AgentService {
             key: key.name, client: client, knownHosts: KnownHosts(files: knownHostsFiles))
         let prompt = PromptContext(reason: reason, container: settings.container)
         let answer = await prompts.run {
-            let task = Task { await self.signed(data, with: key, bindings, prompt, client) }
+            let task = Task {
+                await self.signed(
+                    data, with: key, through: bindings, for: prompt, of: client)
+            }
             self.running = task
             defer { self.running = nil }
             return await withTaskCancellationHandler {
@@ -143,9 +146,8 @@ actor AgentService {
     }
 
     private func signed(
-        _ data: [UInt8], with offered: SSHKeyRecord, _ bindings: SessionBindings,
-        _ prompt: PromptContext,
-        _ client: String
+        _ data: [UInt8], with offered: SSHKeyRecord, through bindings: SessionBindings,
+        for prompt: PromptContext, of client: String
     ) async -> AgentAnswer {
         // One PIN can open the record keys and the key, if the hardware requires it for both.
         let presence = PresenceSession(self.presence)

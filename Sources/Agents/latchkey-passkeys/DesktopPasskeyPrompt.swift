@@ -12,24 +12,13 @@ import Synchronization
 /// device, or a refusal. For a new passkey, without an enrolled finger, or if the passkey accepts
 /// no PIN now, a window asks for the choice first, before the PIN or the finger.
 final class DesktopPasskeyPrompt: PasskeyPrompt {
-    /// How long a site gets no prompt after the user refused it: a page can request passkeys in a
-    /// row.
-    static let quietTime: Duration = .seconds(10)
-
-    private struct State {
-        /// The refused sites, with the end of their quiet time.
-        var refused: [String: ContinuousClock.Instant] = [:]
-        /// The user's choice in the window of the running verification.
-        var choice: (question: PasskeyQuestion, made: PasskeyChoice)?
-    }
-
     private let window: PinentryChoice
     private let pins: any PresenceAuthority
     private let broker: (any ApprovalService)?
     private let log: Logger
     private let isLocked: @Sendable () async -> Bool
-    private let now: @Sendable () -> ContinuousClock.Instant
-    private let state = Mutex(State())
+    /// The user's choice in the window of the running verification.
+    private let choice = Mutex<(question: PasskeyQuestion, made: PasskeyChoice)?>(nil)
 
     /// - Parameters:
     ///   - pins: Prompts for PINs.
@@ -38,25 +27,18 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
     init(
         environment: [String: String], pins: any PresenceAuthority, broker: (any ApprovalService)?,
         log: Logger,
-        isLocked: @escaping @Sendable () async -> Bool = { false },
-        now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
+        isLocked: @escaping @Sendable () async -> Bool = { false }
     ) {
         window = PinentryChoice(environment: environment)
         self.pins = pins
         self.broker = broker
         self.log = log
         self.isLocked = isLocked
-        self.now = now
     }
 
     func choose(
         _ question: PasskeyQuestion, promptsForPIN: @Sendable () async -> Bool
     ) async -> PasskeyChoice {
-        guard !isQuiet(question.site) else {
-            log.notice(
-                "refused a request without a prompt", metadata: ["site": "\(question.site ?? "")"])
-            return .no
-        }
         // The user cannot see a window behind the lock screen. Another device can still answer.
         guard await !isLocked() else {
             log.notice(
@@ -68,25 +50,21 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
         if question.offersFingerOrPIN, await isFingerReady(), await promptsForPIN() {
             return .use(0)
         }
-        let choice = await ask(question)
-        note(choice, question)
-        return choice
+        return await ask(question)
     }
 
     func verification(for question: PasskeyQuestion) -> any PresenceAuthority {
-        state.withLock { $0.choice = nil }
+        choice.withLock { $0 = nil }
         return PasskeyVerification(
             prompt: self, question: question, pins: pins, broker: broker.map(PresenceBroker.init))
     }
 
     func refusal(of question: PasskeyQuestion) async -> PasskeyChoice {
-        let choice = state.withLock { state -> PasskeyChoice in
-            defer { state.choice = nil }
-            guard let choice = state.choice, choice.question == question else { return .no }
+        choice.withLock { choice in
+            defer { choice = nil }
+            guard let choice, choice.question == question else { return .no }
             return choice.made
         }
-        note(choice, question)
-        return choice
     }
 
     func wink() async { log.notice("a program asks for attention to this device") }
@@ -94,21 +72,6 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
     fileprivate func isFingerReady() async -> Bool {
         guard let broker, case .ready = await broker.fingerState() else { return false }
         return true
-    }
-
-    private func isQuiet(_ site: String?) -> Bool {
-        guard let site else { return false }
-        let now = now()
-        return state.withLock { state in
-            state.refused = state.refused.filter { $0.value > now }
-            return state.refused[site] != nil
-        }
-    }
-
-    private func note(_ choice: PasskeyChoice, _ question: PasskeyQuestion) {
-        guard choice == .no, let site = question.site else { return }
-        let end = now() + Self.quietTime
-        state.withLock { $0.refused[site] = end }
     }
 
     // MARK: Windows
@@ -119,7 +82,9 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
         let accept =
             question.accounts.count > 1
             ? "Choose account" : question.purpose == .alreadyRegistered ? "OK" : "Use"
-        switch await show(question.text, question, accept: accept, other: Self.notHere) {
+        switch await show(
+            question.text, within: question.timeLimit, accept: accept, other: Self.notHere)
+        {
         case .other, .otherOfTwo, .unanswered: return .notHere
         case .cancelled: return .no
         case .accepted: break
@@ -129,7 +94,9 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
         while !Task.isCancelled {
             let position = "Account \(index + 1) of \(question.accounts.count) at \(question.place)"
             let text = "\(position): \(String(quoted: question.accounts[index], limit: 64))"
-            switch await show(text, question, accept: "Use", other: "Next account") {
+            switch await show(
+                text, within: question.timeLimit, accept: "Use", other: "Next account")
+            {
             case .accepted: return .use(index)
             case .other: index = (index + 1) % question.accounts.count
             case .otherOfTwo:
@@ -150,27 +117,29 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
     /// - Returns: Whether the user wants to type the PIN.
     fileprivate func offerPIN(_ question: PasskeyQuestion) async -> Bool {
         let text = "\(question.text)\n\nTouch the fingerprint reader, or use your PIN."
-        let choice: PasskeyChoice
-        switch await show(text, question, accept: "Use PIN", other: Self.notHere) {
+        let made: PasskeyChoice
+        // The end of the verification closes the window.
+        let limit = max(question.timeLimit, Authenticator.verificationTime)
+        switch await show(text, within: limit, accept: "Use PIN", other: Self.notHere) {
         case .accepted: return true
-        case .cancelled: choice = .no
-        case .other, .otherOfTwo, .unanswered: choice = .notHere
+        case .cancelled: made = .no
+        case .other, .otherOfTwo, .unanswered: made = .notHere
         }
         // A finger or the end of the request has closed the window: the verification ends without a
         // choice.
         guard !Task.isCancelled else { return false }
-        state.withLock { $0.choice = (question, choice) }
+        choice.withLock { $0 = (question, made) }
         return false
     }
 
     /// Without a window there is no consent: the request stays unanswered, so that the user can use
     /// another device.
     private func show(
-        _ text: String, _ question: PasskeyQuestion, accept: String, other: String
+        _ text: String, within limit: Duration, accept: String, other: String
     ) async -> PinentryChoice.Answer {
         do throws(KeystoreError) {
             return try await window.ask(
-                text, .init(accept: accept, other: other, cancel: "No"), within: question.timeLimit)
+                text, .init(accept: accept, other: other, cancel: "No"), within: limit)
         } catch {
             log.error(
                 "could not prompt: \(error.reason)", metadata: ["recovery": "\(error.advice)"])
@@ -214,7 +183,11 @@ extension PasskeyQuestion {
     /// The text of the window: the program, the site and the account. The site's name is the one
     /// that the program states.
     var text: String {
-        let requester = quotedProgram.map { "The program \($0)" } ?? "A program"
+        let requester =
+            openers.map {
+                "\($0.isOne ? "The program" : "One of \($0.names.count) programs,") \($0.quoted)"
+                    + ($0.isOne ? "" : ",")
+            } ?? "A program"
         let account = accounts.count == 1 ? " as \(String(quoted: accounts[0], limit: 64))" : ""
         let secret =
             usesPRF

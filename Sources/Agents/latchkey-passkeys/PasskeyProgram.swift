@@ -40,11 +40,11 @@ struct PasskeyProgram: ServiceProgram {
         let pins = try settings.pins(environment: environment)
         let connection = try RelayConnection(path: relay)
         let observer = SessionLockObserver()
-        let engine = try await engine(
+        let authenticator = try await authenticator(
             settings, pins: pins, observer: observer, environment: environment, log: log)
         log.info("serving passkeys")
         try await PasskeyService(
-            connection: connection, engine: engine, observer: observer, log: log
+            connection: connection, authenticator: authenticator, observer: observer, log: log
         )
         .run(ready: Bus.notifyReady)
         try Task.checkCancellation()
@@ -55,10 +55,10 @@ struct PasskeyProgram: ServiceProgram {
         )
     }
 
-    private func engine(
+    private func authenticator(
         _ settings: ProgramSettings, pins: any PresenceAuthority, observer: SessionLockObserver,
         environment: [String: String], log: Logger
-    ) async throws -> PasskeyEngine {
+    ) async throws -> Authenticator {
         let records = try settings.records(in: try await settings.openedStore())
         guard let keystore = records.keystore as? any PasskeyKeystore else {
             throw KeystoreError.unsupported(
@@ -79,10 +79,11 @@ struct PasskeyProgram: ServiceProgram {
             environment: environment, pins: pins,
             broker: settings.preference == .pin ? nil : finger, log: log,
             isLocked: { await observer.isLocked() })
-        return PasskeyEngine(
+        let engine = PasskeyEngine(
             keystore: keystore, store: store, prompt: prompt, policy: policy?.policy,
-            aaguid: AAGUID(of: try await keystore.capabilities().root),
-            requester: { HIDNode.ofUser(geteuid())?.openers(user: geteuid()) },
+            openers: { HIDNode.ofUser(geteuid())?.openers(user: geteuid()) },
             onFailure: { log.info("a request failed", metadata: ["reason": "\($0)"]) })
+        return Authenticator(
+            engine, aaguid: AAGUID(of: try await keystore.capabilities().root))
     }
 }

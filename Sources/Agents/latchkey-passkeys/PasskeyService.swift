@@ -8,7 +8,7 @@ import Logging
 /// the relay.
 struct PasskeyService: Sendable {
     let connection: RelayConnection
-    let engine: PasskeyEngine
+    let authenticator: Authenticator
     /// Ends the running request when the session locks.
     let observer: SessionLockObserver
     let log: Logger
@@ -19,10 +19,10 @@ struct PasskeyService: Sendable {
     /// - Parameter ready: Called when packets are received.
     func run(ready: () -> Void) async throws(KeystoreError) {
         let connection = connection
-        let (packets, received) = AsyncStream.makeStream(of: [UInt8].self)
+        let (messages, received) = AsyncStream.makeStream(of: RelayConnection.Message.self)
         // This thread only drains the socket: the kernel's queue behind it has 31 places.
         let isStarted = BlockingThread.start {
-            while let packet = connection.receive() { received.yield(packet) }
+            while let message = connection.receive() { received.yield(message) }
             received.finish()
         }
         guard isStarted else {
@@ -30,7 +30,7 @@ struct PasskeyService: Sendable {
                 code: .transient, reason: "the system could not start a thread",
                 recovery: "End other programs.")
         }
-        let device = PasskeyHIDDevice(engine: engine) { connection.send($0) }
+        let device = PasskeyHIDDevice(authenticator) { connection.send($0) }
         let locks = Task { [observer, log] in
             await observer.repeatedly {
                 await device.cancelRequest()
@@ -40,9 +40,12 @@ struct PasskeyService: Sendable {
         }
         defer { locks.cancel() }
         ready()
-        for await packet in packets {
+        for await message in messages {
             guard !Task.isCancelled else { break }
-            await device.receive(packet)
+            switch message {
+            case .packet(let packet): await device.receive(packet)
+            case .disconnection: await device.disconnect()
+            }
         }
         await device.close()
     }

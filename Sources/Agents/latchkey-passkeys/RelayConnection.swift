@@ -6,6 +6,12 @@ import LatchkeyPlatform
 /// The connection to the relay `latchkey-uhid`: messages of 64 bytes in both directions. The device
 /// exists while it is open.
 final class RelayConnection: Sendable {
+    enum Message: Equatable {
+        case packet([UInt8])
+        /// The last program has closed the device. One byte.
+        case disconnection
+    }
+
     /// The relay's user.
     private static let user = "latchkey-uhid"
     private static let packetBytes = 64
@@ -42,15 +48,19 @@ final class RelayConnection: Sendable {
 
     deinit { close(descriptor) }
 
-    /// Waits for the next packet on the calling thread.
+    /// Waits for the next message on the calling thread.
     ///
-    /// - Returns: nil at the end of the connection, or for a message that is not a packet.
-    func receive() -> [UInt8]? {
+    /// - Returns: nil at the end of the connection, or for a message of another length.
+    func receive() -> Message? {
         var packet = [UInt8](repeating: 0, count: Self.packetBytes + 1)
         while true {
             let count = recv(descriptor, &packet, packet.count, 0)
             if count < 0, errno == EINTR { continue }
-            return count == Self.packetBytes ? Array(packet.prefix(count)) : nil
+            return switch count {
+            case Self.packetBytes: .packet(Array(packet.prefix(count)))
+            case 1: .disconnection
+            default: nil
+            }
         }
     }
 

@@ -25,6 +25,8 @@ struct PacketRelay {
 
     /// The maximum number of devices. Each needs two descriptors.
     static let maximumLinks = 64
+    /// The message to the service when the last program has closed the device.
+    static let closed: [UInt8] = [0]
     /// The number of packets that one step copies from a device before it serves the others.
     private static let batch = 64
 
@@ -104,18 +106,8 @@ struct PacketRelay {
             if count < 0 { return errno == EAGAIN || errno == EINTR }
             guard count > 0 else { return false }
             switch UHIDEvent(UnsafeRawBufferPointer(rebasing: buffer[..<count])) {
-            case .packet(let packet):
-                guard
-                    send(link.connection, packet, packet.count, Int32(MSG_DONTWAIT | MSG_NOSIGNAL))
-                        < 0
-                else { break }
-                guard errno == EAGAIN else { return false }
-                if !link.hasDropped {
-                    log(
-                        .warning,
-                        "The service of user \(link.user) does not read. Packets are lost.")
-                }
-                link.hasDropped = true
+            case .packet(let packet): guard copy(packet, to: &link) else { return false }
+            case .closed: guard copy(Self.closed, to: &link) else { return false }
             case .getReport(let id):
                 guard write(UHIDEvent.refusalOfGetReport(id), to: link.device) else { return false }
             case .setReport(let id):
@@ -126,6 +118,17 @@ struct PacketRelay {
                 return false
             }
         }
+        return true
+    }
+
+    private func copy(_ message: [UInt8], to link: inout Link) -> Bool {
+        let flags = Int32(MSG_DONTWAIT | MSG_NOSIGNAL)
+        guard send(link.connection, message, message.count, flags) < 0 else { return true }
+        guard errno == EAGAIN else { return false }
+        if !link.hasDropped {
+            log(.warning, "The service of user \(link.user) does not read. Packets are lost.")
+        }
+        link.hasDropped = true
         return true
     }
 

@@ -7,8 +7,10 @@ enum UHIDEvent: Equatable {
     /// for 5 s.
     case getReport(id: UInt32)
     case setReport(id: UInt32)
-    /// An event that needs no action: the device was started, stopped, opened or closed, or the
-    /// report has another form.
+    /// The last program has closed the device.
+    case closed
+    /// An event that needs no action: the device was started, stopped or opened, or the report has
+    /// another form.
     case other(type: UInt32)
 
     /// The length of a CTAPHID packet in bytes (CTAP 2.1, section 11.2.4).
@@ -18,6 +20,7 @@ enum UHIDEvent: Equatable {
 
     /// The numbers of `enum uhid_event_type`.
     private enum Number {
+        static let close: UInt32 = 5
         static let output: UInt32 = 6
         static let getReport: UInt32 = 9
         static let getReportReply: UInt32 = 10
@@ -56,6 +59,7 @@ enum UHIDEvent: Equatable {
             guard event.count >= 8 else { return nil }
             let id = event.loadUnaligned(fromByteOffset: 4, as: UInt32.self)
             self = type == Number.getReport ? .getReport(id: id) : .setReport(id: id)
+        case Number.close: self = .closed
         default: self = .other(type: type)
         }
     }

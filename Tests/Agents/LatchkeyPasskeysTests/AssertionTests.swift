@@ -110,7 +110,7 @@ import Testing
                 let (reports, report) = AsyncStream.makeStream(of: KeepaliveStatus.self)
                 let task = Task {
                     defer { report.finish() }
-                    return await rig.engine.respond(to: Rig.assertion()) { report.yield($0) }
+                    return await rig.authenticator.respond(to: Rig.assertion()) { report.yield($0) }
                 }
                 return (task, await reports.first { _ in true })
             }
@@ -144,7 +144,7 @@ import Testing
             #expect(await rig.status(Rig.registration(site: "no.org")) == 0x27)
             #expect(rig.prompt.questions.count == 3)
             let silent = Task {
-                await rig.engine.respond(to: Rig.registration(site: "elsewhere.org"))
+                await rig.authenticator.respond(to: Rig.registration(site: "elsewhere.org"))
             }
             await poll {
                 rig.prompt.questions.last?.site == "elsewhere.org" && rig.prompt.open == 0
@@ -154,15 +154,99 @@ import Testing
         }
     }
 
+    @Test func `a choice in the window of the verification counts like one before it`()
+        async throws
+    {
+        try await Rig.with { rig in
+            _ = try await rig.ask(Rig.registration())
+            let prompt = ScriptedPrompt(authority: { ScriptedPresence([.decline]) })
+            let authenticator = Authenticator(
+                PasskeyEngine(
+                    keystore: rig.keystore, store: rig.store, prompt: prompt,
+                    clock: rig.clock.clock))
+            for _ in 1...2 { #expect(await authenticator.respond(to: Rig.assertion()) == [0x27]) }
+            #expect(prompt.questions.count == 1, "a refusal stops prompts of the site")
+            rig.clock.advance(by: .seconds(10))
+            prompt.refuse(by: .notHere)
+            let silent = Task { await authenticator.respond(to: Rig.assertion()) }
+            #expect(await poll { prompt.pins.count == 2 })
+            rig.clock.advance(by: .seconds(60))
+            #expect(await silent.value == [0x2F])
+        }
+    }
+
+    @Test func `the PIN has its own time, after the question's`() async throws {
+        let clock = ManualClock()
+        let prompt = ScriptedPrompt(
+            answer: { _ in
+                clock.advance(by: .seconds(29))
+                return .use(0)
+            },
+            authority: {
+                clock.advance(by: .seconds(29))
+                return ScriptedPresence(pins: "123456")
+            })
+        try await Rig.with(prompt, clock: clock) { rig in
+            _ = try await rig.ask(Rig.registration())
+            _ = try await rig.ask(Rig.assertion())
+        }
+    }
+
+    @Test func `the PIN of a new passkey has a limit`() async throws {
+        let prompt = ScriptedPrompt(authority: { ScriptedPresence([.hesitate]) })
+        try await Rig.with(prompt) { rig in
+            let (reports, report) = AsyncStream.makeStream(of: KeepaliveStatus.self)
+            let late = Task {
+                await rig.authenticator.respond(to: Rig.registration()) { report.yield($0) }
+            }
+            #expect(await poll { rig.prompt.pins.count == 1 })
+            rig.clock.advance(by: .seconds(60))
+            #expect(await late.value == [0x2F])
+            report.finish()
+            let reported = await reports.reduce(into: []) { $0.append($1) }
+            #expect(reported == [.userPresenceNeeded])
+            #expect(try rig.store.count() == 0)
+        }
+    }
+
+    @Test func `a program that ends another one's request does not get its consent`() async throws {
+        let prompt = ScriptedPrompt { _ in await ScriptedPrompt.hesitate() }
+        try await Rig.with(prompt) { rig in
+            /// Begins a request at its prompt, and cancels it.
+            func cancelled(_ processes: Set<Int32>) async {
+                rig.openers.set(processes)
+                let before = rig.prompt.questions.count
+                let task = Task { await rig.authenticator.respond(to: Rig.registration()) }
+                #expect(await poll { rig.prompt.questions.count > before })
+                task.cancel()
+                #expect(await task.value == [0x2D])
+            }
+            await cancelled([1])
+            let count = rig.prompt.questions.count
+            for others in [[1, 2], [2], []] as [Set<Int32>] {
+                rig.openers.set(others)
+                #expect(await rig.status(Rig.registration()) == 0x27)
+            }
+            #expect(rig.prompt.questions.count == count, "no prompt")
+            await cancelled([1])
+            rig.clock.advance(by: .seconds(10))
+            await cancelled([1, 2])
+            for processes in [[1, 2], [1]] as [Set<Int32>] {
+                rig.openers.set(processes)
+                #expect(await rig.status(Rig.registration()) == 0x27, "another one was there")
+            }
+        }
+    }
+
     @Test func `the limit and CANCEL close the prompt`() async throws {
         let prompt = ScriptedPrompt { _ in await ScriptedPrompt.hesitate() }
         try await Rig.with(prompt) { rig in
-            let late = Task { await rig.engine.respond(to: [0x0B]) }
+            let late = Task { await rig.authenticator.respond(to: [0x0B]) }
             #expect(await poll { rig.prompt.open == 1 })
             rig.clock.advance(by: .seconds(30))
             #expect(await late.value == [0x2F])
             #expect(rig.prompt.open == 0)
-            let cancelled = Task { await rig.engine.respond(to: Rig.registration()) }
+            let cancelled = Task { await rig.authenticator.respond(to: Rig.registration()) }
             #expect(await poll { rig.prompt.open == 1 })
             cancelled.cancel()
             #expect(await cancelled.value == [0x2D])
@@ -184,7 +268,7 @@ import Testing
             /// Begins a request and cancels it at its prompt.
             func cancelled(_ request: [UInt8]) async -> [UInt8] {
                 let before = rig.prompt.questions.count
-                let task = Task { await rig.engine.respond(to: request) }
+                let task = Task { await rig.authenticator.respond(to: request) }
                 await poll { rig.prompt.questions.count > before }
                 task.cancel()
                 return await task.value
@@ -212,7 +296,7 @@ import Testing
         let prompt = ScriptedPrompt { _ in await ScriptedPrompt.hesitate() }
         try await Rig.with(prompt) { rig in
             let (packets, sink) = AsyncStream.makeStream(of: [UInt8].self)
-            let device = PasskeyHIDDevice(engine: rig.engine, clock: rig.clock.clock) {
+            let device = PasskeyHIDDevice(rig.authenticator, clock: rig.clock.clock) {
                 sink.yield($0)
             }
             func send(_ channel: [UInt8], _ rest: [UInt8]) async {
@@ -233,6 +317,15 @@ import Testing
             #expect(rig.prompt.open == 0)
             await send(channel, [0x90, 0, 1, 0x07])
             #expect(try await answer()[4..<8] == [0x90, 0, 1, 0x30])
+            await send(channel, [0x90, 0, 1, 0x0B])
+            #expect(await poll { rig.prompt.open == 1 })
+            // The program dies.
+            await device.disconnect()
+            #expect(await poll { rig.prompt.open == 0 })
+            await send([255, 255, 255, 255], [0x86, 0, 8] + [UInt8](repeating: 2, count: 8))
+            let next = Array(try await answer()[15..<19])
+            await send(next, [0x90, 0, 1, 0x07])
+            #expect(try await answer()[4..<8] == [0x90, 0, 1, 0x30], "the device is not busy")
             await device.close()
         }
     }

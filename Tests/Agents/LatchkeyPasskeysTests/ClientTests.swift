@@ -59,8 +59,8 @@ import Testing
             let store = PasskeyStore(records: records)
             try await store.open()
             let device = node.serve(
-                PasskeyEngine(
-                    keystore: keystore, store: store, prompt: prompt, policy: .pin,
+                Authenticator(
+                    PasskeyEngine(keystore: keystore, store: store, prompt: prompt, policy: .pin),
                     aaguid: .software),
                 clock: Self.slowClock)
             try await body(node, prompt, store, directory.path)

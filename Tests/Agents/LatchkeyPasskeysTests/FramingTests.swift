@@ -112,6 +112,16 @@ import Testing
         #expect(send([4], CTAPHIDCommand.cbor, channel) == [.perform(transaction: 3, request: [4])])
     }
 
+    @Test mutating func `the end of all programs ends the request and the channels`() throws {
+        let channel = try open()
+        #expect(device.disconnect() == [])
+        #expect(send([4], CTAPHIDCommand.cbor, channel) == Self.error(.invalidChannel, on: channel))
+        let next = try open()
+        #expect(send([4], CTAPHIDCommand.cbor, next) == [.perform(transaction: 1, request: [4])])
+        #expect(device.disconnect() == [.cancel(transaction: 1)])
+        #expect(device.finish(1, with: [0x2D]) == [] && device.deadline == nil)
+    }
+
     @Test mutating func `KEEPALIVE comes each 100 ms, and at each change`() throws {
         let channel = try open()
         _ = send([4], CTAPHIDCommand.cbor, channel)

@@ -24,9 +24,10 @@ import Testing
                 Rig.registration(changes: [6: .map(["hmac-secret": .boolean(true)])]))
             let id = Array(try #require(try rig.store.list().first).id)
             let refusing = ScriptedPrompt(answer: { _ in .no })
-            let engine = PasskeyEngine(
-                keystore: rig.keystore, store: rig.store, prompt: refusing, policy: .pin,
-                clock: rig.clock.clock)
+            let authenticator = Authenticator(
+                PasskeyEngine(
+                    keystore: rig.keystore, store: rig.store, prompt: refusing, policy: .pin,
+                    clock: rig.clock.clock))
             let valid = [
                 Rig.registration(), Rig.registration(user: "eve", changes: [5: Rig.list(id)]),
                 Rig.assertion(),
@@ -57,7 +58,7 @@ import Testing
                 }
                 if request.first == 4 { request = [5] }
                 // A held request ends at the limit.
-                let answer = await engine.respond(to: request) { status in
+                let answer = await authenticator.respond(to: request) { status in
                     if status == .userPresenceNeeded { rig.clock.advance(by: .seconds(30)) }
                 }
                 #expect(!answer.isEmpty)
@@ -74,7 +75,7 @@ import Testing
         let prompt = ScriptedPrompt(answer: { _ in .no })
         try await Rig.with(prompt) { rig in
             let sent = Mutex<[[UInt8]]>([])
-            let device = PasskeyHIDDevice(engine: rig.engine) { packet in
+            let device = PasskeyHIDDevice(rig.authenticator) { packet in
                 sent.withLock { $0.append(packet) }
             }
             var generator = SplitMix(seed: 99)

@@ -35,7 +35,7 @@ import Testing
                 let engine = PasskeyEngine(
                     keystore: keystore, store: rig.store, prompt: prompt, policy: .pin,
                     clock: rig.clock.clock)
-                _ = await engine.respond(to: request)
+                _ = await Authenticator(engine).respond(to: request)
                 return prompt.pinPrompts
             }
             let locked = LockedPINKeystore(passkeys: rig.keystore)

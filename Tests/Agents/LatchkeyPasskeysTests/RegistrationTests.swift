@@ -145,7 +145,7 @@ import Testing
                 let engine = PasskeyEngine(
                     keystore: rig.keystore, store: rig.store, prompt: prompt, policy: .pin,
                     clock: rig.clock.clock)
-                let answer = await engine.respond(
+                let answer = await Authenticator(engine).respond(
                     to: Rig.assertion(changes: [3: Rig.list(Array(key.id))]))
                 #expect(answer == [status])
             }

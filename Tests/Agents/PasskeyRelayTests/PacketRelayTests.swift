@@ -160,9 +160,9 @@ struct PacketRelayTests {
         #expect(read(silent)?.count == 64)
     }
 
-    @Test func `requests for reports get a reply, other events get none`() throws {
+    @Test func `requests for reports get a reply, and a closed device is a message`() throws {
         let bench = try RelayBench()
-        _ = try bench.connect()
+        let service = try bench.connect()
         bench.step()
         let kernel = try #require(bench.kernelEnds.first)
         _ = read(kernel)
@@ -173,6 +173,7 @@ struct PacketRelayTests {
         }
         bench.step()
         #expect(read(kernel) == UHIDEvent.refusalOfGetReport(3))
+        #expect(read(service) == PacketRelay.closed)
         #expect(bench.relay.links.count == 1)
     }
 

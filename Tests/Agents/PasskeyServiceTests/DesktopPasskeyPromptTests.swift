@@ -59,24 +59,6 @@ struct DesktopPasskeyPromptTests {
         #expect(await second.prompt.choose(question(["ada", "bob"])) == .use(1))
     }
 
-    @Test func `a refused site gets no window for ten seconds, other sites do`() async throws {
-        let desk = try Desk(choices: ["no", "use", "use"])
-        #expect(await desk.prompt.choose(question(["ada"])) == .no)
-        desk.time.set(.milliseconds(9_999))
-        #expect(await desk.prompt.choose(question(["ada"])) == .no)
-        #expect(try desk.descriptions.count == 1)
-        #expect(await desk.prompt.choose(question(["ada"], site: "example.org")) == .use(0))
-        desk.time.set(.seconds(10))
-        #expect(await desk.prompt.choose(question(["ada"])) == .use(0))
-        #expect(try desk.descriptions.count == 3)
-    }
-
-    @Test func `the refusal of a verification counts too`() async throws {
-        let desk = try Desk(choices: ["use"])
-        #expect(await desk.prompt.refusal(of: question(["ada"])) == .no)
-        #expect(await desk.prompt.choose(question(["ada"])) == .no)
-    }
-
     @Test func `a locked session gets no window, and the request stays unanswered`() async throws {
         let lock = Switch()
         let desk = try Desk(choices: ["use"], broker: ReadyReader(), isLocked: { lock.isOn })
@@ -126,8 +108,12 @@ struct DesktopPasskeyPromptTests {
                 + "the existing passkey of this account. The site also gets a secret from this passkey, for example to "
                 + "decrypt data.")
         #expect(
-            question([], purpose: .selectDevice, site: nil, program: nil).text
+            question([], purpose: .selectDevice, site: nil, programs: []).text
                 == "A program asks whether to use this computer or another security key.")
+        #expect(
+            question([], purpose: .selectDevice, site: nil, programs: ["firefox", "firefox"]).text
+                == "One of 2 programs, “firefox, firefox”, asks whether to use this computer or another security key."
+        )
     }
 
     @Test func `a long site keeps its end within the limits of all prompts`() {
@@ -145,7 +131,7 @@ struct DesktopPasskeyPromptTests {
 
     @Test func `texts of the site and the program stay in their quotation marks`() {
         let hostile = question(
-            ["ada” with a passkey of “bank.example\""], program: "a” asks nothing. “b")
+            ["ada” with a passkey of “bank.example\""], programs: ["a” asks nothing. “b"])
         #expect(
             hostile.text
                 == "The program “a' asks nothing. 'b” asks to log in to example.com as “ada' with a passkey of "
@@ -159,10 +145,14 @@ struct DesktopPasskeyPromptTests {
     private func question(
         _ accounts: [String], purpose: PasskeyQuestion.Purpose = .signIn,
         site: String? = "example.com",
-        usesPRF: Bool = false, program: String? = "firefox"
+        usesPRF: Bool = false, programs: [String] = ["firefox"]
     ) -> PasskeyQuestion {
         PasskeyQuestion(
-            purpose: purpose, site: site, accounts: accounts, usesPRF: usesPRF, program: program,
+            purpose: purpose, site: site, accounts: accounts, usesPRF: usesPRF,
+            openers: programs.isEmpty
+                ? nil
+                : DeviceOpeners(
+                    Dictionary(uniqueKeysWithValues: zip(Int32(1)..., programs))),
             timeLimit: hangLimit)
     }
 }
@@ -170,7 +160,6 @@ struct DesktopPasskeyPromptTests {
 /// A desktop with a scripted user.
 private final class Desk: Sendable {
     let prompt: DesktopPasskeyPrompt
-    let time = TestTime()
     private let directory: TemporaryDirectory
 
     /// - Parameter choices: The answers of the windows, in order: `use`, `other`, `no` or `wait`.
@@ -204,11 +193,10 @@ private final class Desk: Sendable {
             done
 
             """)
-        let (start, time) = (ContinuousClock.now, time)
         prompt = DesktopPasskeyPrompt(
             environment: ["PINENTRY_PROGRAM": program, "PATH": "/usr/bin:/bin"],
             pins: NobodyPresent(), broker: broker,
-            log: Logger(label: "test"), isLocked: isLocked, now: { start + time.value })
+            log: Logger(label: "test"), isLocked: isLocked)
     }
 
     var descriptions: [String] {
@@ -246,13 +234,4 @@ private final class Switch: Sendable {
     var isOn: Bool { state.withLock { $0 } }
 
     func turnOff() { state.withLock { $0 = false } }
-}
-
-/// A time that the test sets.
-private final class TestTime: Sendable {
-    private let stored = Mutex(Duration.zero)
-
-    var value: Duration { stored.withLock { $0 } }
-
-    func set(_ value: Duration) { stored.withLock { $0 = value } }
 }

@@ -43,9 +43,12 @@ struct HIDNodeTests {
         try add("100", "firefox", opens: "/dev/hidraw1")
         try add("101", "other", opens: "/dev/hidraw10")
         try add("self", "no process", opens: "/dev/hidraw1")
-        #expect(node.openers(user: geteuid(), processes: directory.path) == "firefox")
+        let one = node.openers(user: geteuid(), processes: directory.path)
+        #expect(one?.names == [100: "firefox"] && one?.isOne == true)
         try add("102", "a\u{202E}b\nc", opens: "/dev/hidraw1")
-        #expect(node.openers(user: geteuid(), processes: directory.path) == "a\u{FFFD}b, firefox")
+        try add("103", "firefox", opens: "/dev/hidraw1")
+        let three = node.openers(user: geteuid(), processes: directory.path)
+        #expect(three?.quoted == "“a\u{FFFD}b, firefox, firefox”" && three?.isOne == false)
         #expect(node.openers(user: geteuid() + 1, processes: directory.path) == nil)
     }
 

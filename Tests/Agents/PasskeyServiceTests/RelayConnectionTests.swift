@@ -21,7 +21,9 @@ struct RelayConnectionTests {
         #expect(recv(relay, &buffer, buffer.count, 0) == 64)
         #expect(Array(buffer.prefix(64)) == packet)
         #expect(send(relay, packet, 64, 0) == 64)
-        #expect(connection.receive() == packet)
+        #expect(connection.receive() == .packet(packet))
+        #expect(send(relay, [0], 1, 0) == 1)
+        #expect(connection.receive() == .disconnection)
         #expect(send(relay, packet, 63, 0) == 63)
         #expect(connection.receive() == nil)
     }

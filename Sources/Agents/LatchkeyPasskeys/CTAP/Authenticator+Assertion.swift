@@ -1,117 +1,145 @@
 internal import FoundationEssentials
 internal import Latchkey
+internal import Synchronization
+
+/// The parameters of `authenticatorGetAssertion` (CTAP 2.0 section "authenticatorGetAssertion").
+struct AssertionRequest: Sendable {
+    let rpID: String
+    let clientDataHash: [UInt8]
+    /// The permitted credentials; nil if the client has no list.
+    let allowed: [Data]?
+    /// The request for PRF outputs, if there is one.
+    let secret: HMACSecret?
+    /// Whether the client only looks for a credential, without a prompt.
+    let isSilent: Bool
+    /// Whether the request only selects a device.
+    let isProbe: Bool
+
+    /// - Parameter agreement: The key with which `hmac-secret` is encrypted.
+    init(_ parameters: CTAPParameters, agreement: HMACSecret.Agreement) throws(CTAPStatus) {
+        isProbe = try parameters.isProbe(6)
+        rpID = try CTAPParameters.checkedRPID(parameters.required(1))
+        clientDataHash = try parameters.bytes(2, count: 32...32)
+        let ids = try parameters.credentialIDs(3)
+        // An empty list is no list. A list with elements of other types only permits nothing.
+        allowed = parameters[3]?.array?.isEmpty == true ? nil : ids
+        let options = try parameters.optionalMap(5)
+        guard options["rk"] == nil else { throw .unsupportedOption }
+        _ = try options.flag("uv")
+        isSilent = try !(options.flag("up") ?? true)
+        let extensions = try parameters.optionalMap(4)
+        guard extensions["hmac-secret"] != nil else {
+            secret = nil
+            return
+        }
+        guard !isSilent else { throw .unsupportedOption }
+        secret = try HMACSecret(extensions.map("hmac-secret"), agreement: agreement)
+    }
+
+    func permits(_ passkey: Passkey) -> Bool {
+        allowed.map { $0.contains(passkey.id) } ?? passkey.isDiscoverable
+    }
+}
 
 /// `authenticatorGetAssertion` and `authenticatorGetNextAssertion`.
 extension Authenticator {
     /// Finds before it prompts, so that a user is not prompted for a passkey of another device.
-    mutating func match(_ request: AssertionRequest, _ passkeys: [Passkey]) throws(CTAPStatus)
-        -> Step
-    {
+    func getAssertion(_ request: AssertionRequest) async throws(CTAPStatus) -> Answer {
+        guard !request.isProbe else {
+            try await select()
+            throw .pinNotSet
+        }
+        if !request.isSilent { try admit(request.rpID) }
         // Newest first.
-        let matches = passkeys.reversed().filter { passkey in
-            passkey.rpID == request.rpID
-                && request.allowed.map { $0.contains(passkey.id) } ?? passkey.isDiscoverable
-        }
-        if request.isSilent {
-            let hasList = request.allowed != nil
-            // CTAP 2.1 section 12.1: without a verification, a client finds higher levels by their
-            // IDs only.
-            let shown = hasList ? matches : matches.filter { $0.protection == 1 }
-            guard let first = shown.first else { throw .noCredentials }
-            remaining = hasList ? nil : (request, shown.dropFirst())
-            return .answer(try silentAnswer(request, first, count: hasList ? 1 : shown.count))
-        }
+        let matches = try effects.passkeys(of: request.rpID).found.reversed().filter(
+            request.permits)
+        guard !request.isSilent else { return try silentAnswer(request, matches) }
         // Chromium would end the login for all devices after an answer. Another device may have the
         // credential.
-        guard !matches.isEmpty else {
-            phase = .holding
-            return .hold
+        guard !matches.isEmpty else { try await hold() }
+        let question = question(
+            .signIn, site: request.rpID, accounts: matches.map(\.accountName),
+            usesPRF: request.secret != nil)
+        let account = try await ask(question, using: matches.count == 1 ? matches[0].key : nil)
+        guard matches.indices.contains(account) else { throw .other }
+        return try await login(
+            request, with: matches[account], question: question, account: account,
+            wasChosen: matches.count > 1 && request.allowed == nil)
+    }
+
+    private func login(
+        _ request: AssertionRequest, with passkey: Passkey, question: PasskeyQuestion,
+        account: Int, wasChosen: Bool
+    ) async throws(CTAPStatus) -> Answer {
+        let data = Mutex<[UInt8]>([])
+        let use = PasskeyUse(
+            passkey: passkey, salts: passkey.macKey == nil ? [] : request.secret?.salts ?? [],
+            question: question, account: account
+        ) { (outputs) throws(KeystoreError) in
+            var extensions: [CBORKey: CBORValue] = [:]
+            if let secret = request.secret, !outputs.isEmpty {
+                extensions["hmac-secret"] = .bytes(try secret.encrypt(outputs))
+            }
+            let bytes = AuthenticatorData(
+                rpID: request.rpID, flags: .verified, extensions: extensions
+            ).bytes
+            data.withLock { $0 = bytes }
+            return MessageDigest(sha256: bytes + request.clientDataHash)
         }
-        phase = .choosing(request, matches)
-        return .ask(
-            signInQuestion(request, matches), key: matches.count == 1 ? matches[0].key : nil)
-    }
-
-    mutating func sign(
-        _ request: AssertionRequest, _ matches: [Passkey], _ index: Int
-    ) throws(CTAPStatus) -> Step {
-        guard matches.indices.contains(index) else { throw .other }
-        let passkey = matches[index]
-        let question = signInQuestion(request, matches)
-        phase = .signing(
-            request, passkey, question, wasChosen: matches.count > 1 && request.allowed == nil)
-        return .use(
-            PasskeyUse(
-                passkey: passkey, salts: passkey.macKey == nil ? [] : request.secret?.salts ?? [],
-                digest: { (outputs) throws(KeystoreError) in
-                    do throws(CTAPStatus) {
-                        return try request.data(outputs).digest(request.clientDataHash)
-                    } catch {
-                        throw .invalidInput("the PRF's outputs cannot be encrypted")
-                    }
-                }, question: question, account: index))
-    }
-
-    func assert(
-        _ request: AssertionRequest, _ passkey: Passkey, _ signature: ECDSASignature,
-        _ outputs: [SecretBytes],
-        wasChosen: Bool
-    ) throws(CTAPStatus) -> Step {
-        var answer: [CBORKey: CBORValue] = [
-            1: passkey.descriptor, 2: .bytes(try request.data(outputs).bytes),
+        let signature = try await sign(use, authorizedBy: effects.verification(for: question))
+        var answer: Answer = [
+            1: passkey.descriptor, 2: .bytes(data.withLock(\.self)),
             3: .bytes(try signature.derBytes),
         ]
         if passkey.isDiscoverable { answer[4] = passkey.user }
         if wasChosen { answer[6] = .boolean(true) }
-        return .answer(Self.success(answer))
-    }
-
-    private func signInQuestion(_ request: AssertionRequest, _ matches: [Passkey])
-        -> PasskeyQuestion
-    {
-        question(
-            .signIn, site: request.rpID, accounts: matches.map(\.accountName),
-            usesPRF: request.secret != nil)
+        return answer
     }
 
     // MARK: Silent requests
 
+    /// Answers a request without a prompt, which reveals that this device has the credential, and
+    /// the user's ID at the site.
+    ///
+    /// Credentials at the levels 2 and 3 of `credProtect` are answered only to a client that names
+    /// their IDs (CTAP 2.1 section 12.1); at level 3 too, because clients without a token look for
+    /// credentials in this way.
+    private func silentAnswer(
+        _ request: AssertionRequest, _ matches: [Passkey]
+    ) throws(CTAPStatus) -> Answer {
+        guard request.allowed == nil else {
+            guard let match = matches.first else { throw .noCredentials }
+            return try silentAnswer(request, for: match)
+        }
+        let shown = matches.filter { $0.protection == 1 }
+        guard let first = shown.first else { throw .noCredentials }
+        remaining = (request, shown.dropFirst())
+        var answer = try silentAnswer(request, for: first)
+        if shown.count > 1 { answer[5] = .integer(shown.count) }
+        return answer
+    }
+
     /// Answers the next match of a silent request. An answer with a prompt names one account, which
     /// the user chose.
-    mutating func nextSilentAnswer() throws(CTAPStatus) -> Step {
+    func getNextAssertion() throws(CTAPStatus) -> Answer {
         guard let (request, passkeys) = remaining, let next = passkeys.first else {
             throw .notAllowed
         }
         remaining = (request, passkeys.dropFirst())
-        return .answer(try silentAnswer(request, next, count: 1))
+        return try silentAnswer(request, for: next)
     }
 
-    /// An answer without a prompt, signed with a temporary key. The flags state that no user was
-    /// present. It reveals that this device has the credential, and the user's ID at the site.
-    /// Credentials at the levels 2 and 3 of `credProtect` are answered only to a client that names
-    /// their IDs; at level 3 too, because clients without a token look for credentials in this way.
+    /// An answer that a temporary key signs. The flags state that no user was present.
     private func silentAnswer(
-        _ request: AssertionRequest, _ passkey: Passkey, count: Int
-    ) throws(CTAPStatus) -> [UInt8] {
+        _ request: AssertionRequest, for passkey: Passkey
+    ) throws(CTAPStatus) -> Answer {
         let data = AuthenticatorData(rpID: request.rpID, flags: []).bytes
-        var answer: [CBORKey: CBORValue] = [
+        var answer: Answer = [
             1: passkey.descriptor, 2: .bytes(data),
             3: .bytes(try TemporaryKey().sign(data + request.clientDataHash)),
         ]
         if passkey.isDiscoverable { answer[4] = passkey.user }
-        if count > 1 { answer[5] = .integer(count) }
-        return Self.success(answer)
-    }
-}
-
-extension AssertionRequest {
-    /// The authenticator data of the answer.
-    fileprivate func data(_ outputs: [SecretBytes]) throws(CTAPStatus) -> AuthenticatorData {
-        var extensions: [CBORKey: CBORValue] = [:]
-        if let secret, !outputs.isEmpty {
-            extensions["hmac-secret"] = .bytes(try secret.encrypt(outputs))
-        }
-        return AuthenticatorData(rpID: rpID, flags: .verified, extensions: extensions)
+        return answer
     }
 }
 

@@ -1,270 +1,267 @@
-package import Latchkey
+internal import Latchkey
 
-/// A CTAP 2.0 authenticator with built-in user verification: requests in, steps and answers out. A
-/// state machine over bytes that knows no transport. ``PasskeyEngine`` performs its steps.
+/// A CTAP 2.0 authenticator with built-in user verification: requests in, answers out. Each command
+/// is a function of its request over ``PasskeyEffects``. It knows no transport: a HID device
+/// (``PasskeyHIDDevice``) or another one passes it requests, one at a time.
 ///
 /// It verifies the user for each use, whatever the request says: the hardware refuses a use without
 /// the proof. It issues no `pinUvAuthToken`, because a token is issued before the data to sign is
 /// known.
-package struct Authenticator: Sendable {
-    /// The next thing to do for the running request. Each step but ``answer(_:)`` ends with
-    /// ``resume(_:at:)``.
-    package enum Step: Sendable {
-        /// The request is complete: the status, and a CBOR map if the status is 0.
-        case answer([UInt8])
-        /// Read the state of the hardware and the store: ``Event/state(_:)``.
-        case inspect
-        /// Read the passkeys of a site: ``Event/found(_:count:)``.
-        case find(rpID: String)
-        /// Prompt the user: ``Event/chosen(_:)``. `key` is the key that the answer uses, if there
-        /// is only one.
-        case ask(PasskeyQuestion, key: HardwareKey? = nil)
-        /// Wait without a prompt for ``Event/cancelled`` or ``Event/timedOut``.
-        case hold
-        /// Create keys in the hardware: ``Event/created(key:macKey:)``.
-        case create(PasskeyCreation)
-        /// Verify the user and use the keys: ``Event/used(_:_:)``.
-        case use(PasskeyUse)
-        /// Store a new passkey durably: ``Event/stored``.
-        case store(Passkey)
+package actor Authenticator {
+    /// The members of a successful answer; none for an answer that is only a status.
+    typealias Answer = [CBORKey: CBORValue]
+
+    private struct Running {
+        let report: @Sendable (KeepaliveStatus) async -> Void
+        var status = KeepaliveStatus.processing
+        /// When the user's time ends; nil while the user is not needed.
+        var deadline: Duration?
+        var openers: DeviceOpeners?
+        /// The site that a refusal concerns.
+        var site: String?
+        /// Whether a prompt for the site is open.
+        var isPrompting = false
     }
 
-    /// The result of a step.
-    package enum Event: Sendable {
-        case state(PasskeyState)
-        /// The passkeys of the site, oldest first, and the number of all passkeys.
-        case found([Passkey], count: Int)
-        case chosen(PasskeyChoice)
-        case created(key: HardwareKey, macKey: SealedSecret?)
-        case used(ECDSASignature, [SecretBytes])
-        case stored
-        case failed(KeystoreError)
-        case cancelled
-        case timedOut
-    }
+    /// The time that the user has for a question, and that a request is held.
+    static let questionTime: Duration = .seconds(30)
+    /// The time that the user then has for the PIN or the finger.
+    package static let verificationTime: Duration = .seconds(60)
 
-    /// The phase of the running request.
-    enum Phase: Sendable {
-        case idle
-        case inspecting(PasskeyInspection)
-        case searching(Registration)
-        case creatable(Registration)
-        case creating(Registration)
-        case attesting(Registration, Passkey, PasskeyQuestion)
-        case storing(answer: [UInt8])
-        case matching(AssertionRequest)
-        case choosing(AssertionRequest, [Passkey])
-        case signing(AssertionRequest, Passkey, PasskeyQuestion, wasChosen: Bool)
-        /// A prompt that uses no key, and the answer if the user agrees.
-        case agreeing([UInt8])
-        case holding
-    }
-
-    /// The time that the user has for one prompt.
-    package static let userTimeLimit: Duration = .seconds(30)
-    /// The time after a refusal in which the same site gets no prompt.
-    static let refusalSeconds: Duration = .seconds(10)
-
+    let effects: any PasskeyEffects
     let aaguid: AAGUID
-    let firmwareVersion: Int
     let agreement = HMACSecret.Agreement()
-    var phase = Phase.idle
     /// The matches of a silent request that getNextAssertion returns.
     var remaining: (request: AssertionRequest, passkeys: ArraySlice<Passkey>)?
-    private var site: String?
-    private var refusals: [String: Duration] = [:]
+    private var running: Running?
     private var promptLimit = PromptLimit()
-    /// The site that the last prompt named.
-    private var promptedSite: String?
 
-    /// When the running step times out; nil for a step that does not wait for the user.
-    package private(set) var deadline: Duration?
-    /// The program that sends requests, for prompts. A hint, not a proof.
-    package var program: String?
-
-    package init(aaguid: AAGUID = .hardware, firmwareVersion: Int = 1) {
+    package init(_ effects: any PasskeyEffects, aaguid: AAGUID = .hardware) {
+        self.effects = effects
         self.aaguid = aaguid
-        self.firmwareVersion = firmwareVersion
     }
 
-    /// What the running step waits for.
-    package var status: KeepaliveStatus { deadline == nil ? .processing : .userPresenceNeeded }
-
-    /// Begins a request: the command byte and one CBOR map. A request that still runs is abandoned.
-    package mutating func begin(_ request: [UInt8], at now: Duration) -> Step {
-        phase = .idle
-        deadline = nil
-        site = nil
+    /// Answers a request: a command byte and a CBOR map. Cancel the task to end the request early;
+    /// the prompt then closes, and the answer is `KEEPALIVE_CANCEL`.
+    ///
+    /// - Parameter report: Called with the state of the request when it changes.
+    /// - Returns: The status, and a CBOR map if the status is 0. `CHANNEL_BUSY` while another
+    ///   request runs.
+    package func respond(
+        to request: [UInt8],
+        reporting report: @escaping @Sendable (KeepaliveStatus) async -> Void = { _ in }
+    ) async -> [UInt8] {
+        guard running == nil else { return [CTAPStatus.channelBusy.rawValue] }
+        running = Running(report: report)
+        defer { running = nil }
+        running?.openers = await effects.openers()
         do throws(CTAPStatus) {
-            let step = try start(request, at: now)
-            return try started(step, at: now)
+            let answer = try await answer(to: request)
+            return [CTAPStatus.ok.rawValue] + (answer.isEmpty ? [] : CBORValue.map(answer).encoded)
         } catch {
-            return finish(error)
-        }
-    }
-
-    /// Continues the running request with the result of its step.
-    package mutating func resume(_ event: Event, at now: Duration) -> Step {
-        do throws(CTAPStatus) {
-            switch event {
-            case .cancelled: throw .keepaliveCancel
-            case .timedOut: throw .userActionTimeout
-            case .failed(let error): throw CTAPStatus(error)
-            case .chosen(.no):
-                if let site { refusals[site] = now }
-                throw .operationDenied
-            case .chosen(.notHere):
-                phase = .holding
-                return .hold
-            default:
-                noteConsent(event)
-                return try started(try `continue`(event), at: now)
+            guard Task.isCancelled else { return [error.rawValue] }
+            if let running, let site = running.site, running.isPrompting {
+                promptLimit.abandon(site, of: running.openers, at: effects.clock.now())
             }
-        } catch {
-            return finish(error)
+            return [CTAPStatus.keepaliveCancel.rawValue]
         }
     }
 
-    // MARK: Requests
+    /// The client has closed the device. Another program can open it again without a suspicion.
+    package func disconnect() { running?.isPrompting = false }
 
-    private mutating func start(_ request: [UInt8], at now: Duration) throws(CTAPStatus) -> Step {
+    private func answer(to request: [UInt8]) async throws(CTAPStatus) -> Answer {
         guard let first = request.first, let command = CTAPCommand(rawValue: first) else {
             throw .invalidCommand
         }
         let body = request.dropFirst()
         if command != .getNextAssertion { remaining = nil }
         switch command {
-        case .getInfo:
-            phase = .inspecting(.info)
-            return .inspect
-        case .clientPIN: return try clientPIN(CTAPParameters(body))
-        case .reset: throw .notAllowed
-        case .selection: return select(answer: [])
-        case .getNextAssertion: return try nextSilentAnswer()
         case .makeCredential:
-            let request = try RegistrationRequest(CTAPParameters(body))
-            try enter(request.rpID, at: now)
-            return try register(request)
+            return try await makeCredential(RegistrationRequest(CTAPParameters(body)))
         case .getAssertion:
-            let request = try AssertionRequest(CTAPParameters(body), agreement: agreement)
-            if request.isProbe { return select(answer: nil) }
-            if !request.isSilent { try enter(request.rpID, at: now) }
-            phase = .matching(request)
-            return .find(rpID: request.rpID)
+            return try await getAssertion(
+                AssertionRequest(CTAPParameters(body), agreement: agreement))
+        case .getNextAssertion: return try getNextAssertion()
+        case .getInfo: return try await getInfo()
+        case .clientPIN: return try await clientPIN(CTAPParameters(body))
+        case .selection:
+            try await select()
+            return [:]
+        case .reset: throw .notAllowed
         }
     }
 
-    private mutating func `continue`(_ event: Event) throws(CTAPStatus) -> Step {
-        switch (phase, event) {
-        case (.inspecting(let inspection), .state(let state)):
-            return .answer(Self.success(answer(inspection, state)))
-        case (.searching(let registration), .found(let passkeys, let count)):
-            return try check(registration, passkeys, count)
-        case (.creatable(let registration), .chosen(.use)): return create(registration)
-        case (.creating(let registration), .created(let key, let macKey)):
-            return attest(registration, key, macKey)
-        case (.attesting(let registration, let passkey, _), .used(let signature, _)):
-            return try store(registration, passkey, signature)
-        case (.storing(let answer), .stored): return .answer(answer)
-        case (.matching(let request), .found(let passkeys, _)): return try match(request, passkeys)
-        case (.choosing(let request, let passkeys), .chosen(.use(let index))):
-            return try sign(request, passkeys, index)
-        case (
-            .signing(let request, let passkey, _, let wasChosen), .used(let signature, let outputs)
-        ):
-            return try assert(request, passkey, signature, outputs, wasChosen: wasChosen)
-        case (.agreeing(let answer), .chosen(.use)): return .answer(answer)
-        default: throw .other
-        }
+    // MARK: State
+
+    /// Without `pinUvAuthToken` and `clientPin`, clients request built-in verification with each
+    /// operation.
+    private func getInfo() async throws(CTAPStatus) -> Answer {
+        let state = try await state()
+        return [
+            0x01: .array([.text("FIDO_2_0")]),
+            0x02: .array([.text("credProtect"), .text("hmac-secret")]),
+            0x03: .bytes(aaguid.bytes),
+            0x04: .map([
+                "rk": .boolean(true), "up": .boolean(true), "uv": .boolean(state.canVerify),
+            ]),
+            0x05: .integer(CTAPHIDDevice.maximumRequestBytes),
+            0x06: .array([.integer(2), .integer(1)]),
+            0x07: .integer(16),
+            0x08: .integer(64),
+            0x09: .array([.text("usb")]),
+            0x0A: .array([.map(["alg": .integer(-7), "type": .text("public-key")])]),
+            // The firmware's version.
+            0x0E: .integer(1),
+            // Fingerprint and passcode, both internal.
+            0x12: .integer(6),
+            0x14: .integer(max(0, PasskeyStore.maximumCount - state.count)),
+            0x16: .array([.text("packed"), .text("none")]),
+        ]
     }
 
-    /// Prompts for the selection of a device.
-    ///
-    /// - Parameter answer: The answer if the user agrees; nil for `PIN_NOT_SET`.
-    mutating func select(answer: [UInt8]?) -> Step {
-        phase = .agreeing(
-            answer.map { [CTAPStatus.ok.rawValue] + $0 } ?? [CTAPStatus.pinNotSet.rawValue])
-        return .ask(question(.selectDevice, site: nil))
-    }
-
-    private mutating func clientPIN(_ parameters: CTAPParameters) throws(CTAPStatus) -> Step {
+    /// getKeyAgreement and getUVRetries.
+    private func clientPIN(_ parameters: CTAPParameters) async throws(CTAPStatus) -> Answer {
         switch try parameters.integer(2) {
-        case 2: return .answer(Self.success([1: agreement.publicKey]))
+        case 2: return [1: agreement.publicKey]
         case 7:
-            phase = .inspecting(.retries)
-            return .inspect
+            let state = try await state()
+            return [5: .integer(state.attemptsLeft ?? (state.canVerify ? 3 : 0))]
         case nil: throw .missingParameter
         default: throw .invalidSubcommand
         }
     }
 
+    private func state() async throws(CTAPStatus) -> PasskeyState {
+        try await enter(.processing)
+        let state = await effects.state()
+        guard !Task.isCancelled else { throw .keepaliveCancel }
+        return state
+    }
+
+    // MARK: Progress
+
+    /// Reports what the request waits for next, and ends a request that the client has cancelled.
+    func enter(_ status: KeepaliveStatus) async throws(CTAPStatus) {
+        if status == .processing { running?.deadline = nil }
+        if let report = running?.report, running?.status != status {
+            running?.status = status
+            await report(status)
+        }
+        guard !Task.isCancelled else { throw .keepaliveCancel }
+    }
+
+    /// Waits for the user. The task of `effect` is cancelled when the user's time is over or the
+    /// client cancels the request.
+    ///
+    /// - Parameter limit: The user's time; nil for the rest of the last one.
+    func waitForUser<Value: Sendable>(
+        _ limit: Duration?, _ effect: @escaping @Sendable () async throws(CTAPStatus) -> Value
+    ) async throws(CTAPStatus) -> Value {
+        let clock = effects.clock
+        let rest = limit == nil ? running?.deadline : nil
+        let deadline = rest ?? clock.now() + (limit ?? Self.questionTime)
+        running?.deadline = deadline
+        try await enter(.userPresenceNeeded)
+        let result = await withTaskGroup(of: Result<Value, CTAPStatus>.self) { group in
+            group.addTask {
+                do throws(CTAPStatus) {
+                    return .success(try await effect())
+                } catch {
+                    return .failure(error)
+                }
+            }
+            group.addTask {
+                try? await clock.sleep(deadline)
+                return .failure(.userActionTimeout)
+            }
+            let first = await group.next() ?? .failure(.other)
+            group.cancelAll()
+            await group.waitForAll()
+            return first
+        }
+        guard !Task.isCancelled else { throw .keepaliveCancel }
+        return try result.get()
+    }
+
+    /// Stays silent, without a prompt: only the time limit or the client ends the request.
+    func hold() async throws(CTAPStatus) -> Never {
+        running?.isPrompting = false
+        try await waitForUser(nil) { try? await Task.sleep(for: .seconds(3600)) }
+        throw .userActionTimeout
+    }
+
     // MARK: Prompts
 
-    /// Refuses a request of a site that the user refused a moment ago.
-    private mutating func enter(_ rpID: String, at now: Duration) throws(CTAPStatus) {
-        site = rpID
-        refusals = refusals.filter { now - $0.value < Self.refusalSeconds }
-        if refusals[rpID] != nil { throw .operationDenied }
+    /// Refuses a request of a site that the user refused a moment ago, or whose consent could be
+    /// meant for a request that another program has ended.
+    func admit(_ rpID: String) throws(CTAPStatus) {
+        running?.site = rpID
+        guard !promptLimit.isRefused(rpID, to: running?.openers, at: effects.clock.now()) else {
+            throw .operationDenied
+        }
     }
 
     func question(
-        _ purpose: PasskeyQuestion.Purpose, site: String?, accounts: [String] = [],
+        _ purpose: PasskeyQuestion.Purpose, site: String? = nil, accounts: [String] = [],
         usesPRF: Bool = false
     ) -> PasskeyQuestion {
         PasskeyQuestion(
             purpose: purpose, site: site.map { String(oneLine: $0, limit: 253) },
-            accounts: accounts, usesPRF: usesPRF,
-            program: program, timeLimit: Self.userTimeLimit)
+            accounts: accounts, usesPRF: usesPRF, openers: running?.openers,
+            timeLimit: Self.questionTime)
     }
 
-    /// Sets the deadline of a step that waits for the user. One limit applies to all prompts of a
-    /// request.
-    private mutating func started(_ step: Step, at now: Duration) throws(CTAPStatus) -> Step {
-        if case .ask(let question, _) = step {
-            guard promptLimit.admit(question.site, at: now) else { throw .operationDenied }
-            promptedSite = question.site
+    /// Prompts for the selection of a device.
+    func select() async throws(CTAPStatus) { try await confirm(question(.selectDevice)) }
+
+    /// Prompts without a use of a key.
+    func confirm(_ question: PasskeyQuestion) async throws(CTAPStatus) {
+        _ = try await ask(question)
+        promptLimit.accept(question.site)
+    }
+
+    /// Prompts, and returns the index of the chosen account. This choice is not consent yet if a
+    /// verification follows: the prompt may leave the question to the verification.
+    func ask(
+        _ question: PasskeyQuestion, using key: HardwareKey? = nil
+    ) async throws(CTAPStatus) -> Int {
+        guard promptLimit.admit(question.site, at: effects.clock.now()) else {
+            throw .operationDenied
         }
-        switch step {
-        case .ask, .hold, .use: deadline = deadline ?? now + Self.userTimeLimit
-        case .answer:
-            deadline = nil
-            phase = .idle
-        case .inspect, .find, .create, .store: deadline = nil
+        running?.isPrompting = question.site != nil
+        let effects = effects
+        let choice = try await waitForUser(Self.questionTime) {
+            await effects.choose(question, using: key)
         }
-        return step
-    }
-
-    /// A choice before a verification is not consent yet: the prompt may leave the question to the
-    /// verification.
-    private mutating func noteConsent(_ event: Event) {
-        switch (phase, event) {
-        case (.agreeing, .chosen(.use)), (.attesting, .used), (.signing, .used):
-            promptLimit.accept(promptedSite)
-        default: break
+        switch choice {
+        case .use(let account): return account
+        case .notHere: try await hold()
+        case .no: throw refused()
         }
     }
 
-    private mutating func finish(_ status: CTAPStatus) -> Step {
-        phase = .idle
-        deadline = nil
-        return .answer([status.rawValue])
-    }
-
-    static func success(_ members: [CBORKey: CBORValue]) -> [UInt8] {
-        [CTAPStatus.ok.rawValue] + CBORValue.map(members).encoded
-    }
-}
-
-extension CTAPStatus {
-    /// The status for a failure of the hardware or the store. A wrong PIN is never `other`:
-    /// Chromium would drop the device.
-    init(_ error: KeystoreError) {
-        self =
-            switch error.code {
-            case .wrongProof: .verificationInvalid
-            case .lockedOut: .verificationBlocked
-            case .cancelled: .operationDenied
-            default: .other
+    /// Verifies the user and signs with a passkey.
+    func sign(
+        _ use: PasskeyUse, authorizedBy presence: any PresenceAuthority
+    ) async throws(CTAPStatus) -> ECDSASignature {
+        let effects = effects
+        do throws(CTAPStatus) {
+            let signature = try await waitForUser(Self.verificationTime) {
+                () async throws(CTAPStatus) in
+                try await effects.sign(use, authorizedBy: presence)
             }
+            promptLimit.accept(use.question.site)
+            return signature
+        } catch {
+            guard error == .operationDenied else { throw error }
+            guard await effects.refusal(of: use.question) != .notHere else { try await hold() }
+            throw refused()
+        }
+    }
+
+    private func refused() -> CTAPStatus {
+        if let site = running?.site { promptLimit.refuse(site, at: effects.clock.now()) }
+        return .operationDenied
     }
 }

@@ -42,11 +42,6 @@ struct AuthenticatorData: Sendable {
         if !extensions.isEmpty { bytes += CBORValue.map(extensions).encoded }
         return bytes
     }
-
-    /// The digest that the credential's key signs.
-    func digest(_ clientDataHash: [UInt8]) -> MessageDigest {
-        MessageDigest(sha256: bytes + clientDataHash)
-    }
 }
 
 extension PublicKey {

@@ -57,6 +57,14 @@ struct CTAPParameters {
         return integer
     }
 
+    /// Whether `pinUvAuthParam` is empty: a client selects a device. Tokens are not supported.
+    func isProbe(_ key: CBORKey) throws(CTAPStatus) -> Bool {
+        guard let value = members[key] else { return false }
+        guard let bytes = value.bytes else { throw .unexpectedType }
+        guard bytes.isEmpty else { throw .pinAuthInvalid }
+        return true
+    }
+
     /// The IDs in a list of credentials, or nil without a list. Elements of other types are
     /// skipped.
     func credentialIDs(_ key: CBORKey) throws(CTAPStatus) -> [Data]? {
@@ -83,22 +91,5 @@ struct CTAPParameters {
             })
         else { throw .invalidParameter }
         return id
-    }
-}
-
-/// The state of `pinUvAuthParam`, which this authenticator does not support.
-enum TokenParameter {
-    case absent
-    /// A client selects a device.
-    case probe
-
-    init(_ value: CBORValue?) throws(CTAPStatus) {
-        guard let value else {
-            self = .absent
-            return
-        }
-        guard let bytes = value.bytes else { throw .unexpectedType }
-        guard bytes.isEmpty else { throw .pinAuthInvalid }
-        self = .probe
     }
 }

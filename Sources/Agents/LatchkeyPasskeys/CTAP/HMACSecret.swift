@@ -41,9 +41,6 @@ struct HMACSecret: Sendable {
     let salts: [Data]
     private let version: Version
     private let encryptionKey: SymmetricKey
-    /// The initialization vector of the answer: random for version 2. The signature covers the
-    /// encrypted outputs, so encrypting the same outputs again must return the same bytes.
-    private let answerIV: [UInt8]
 
     /// Decrypts the salts.
     ///
@@ -71,33 +68,33 @@ struct HMACSecret: Sendable {
         guard SecretBytes(expected.prefix(tag.count)) == SecretBytes(tag) else {
             throw .pinAuthInvalid
         }
-        answerIV =
-            version == .two
-            ? SecretBytes.random(count: 16).withUnsafeBytes { Array($0) } : Self.zeros
-        let salts = try Self.decrypt(encrypted, encryptionKey, version)
+        let salts = try Self.decrypt(encrypted, with: encryptionKey, version)
         self.salts = stride(from: 0, to: salts.count, by: 32).map { Data(salts[$0..<($0 + 32)]) }
     }
 
-    /// Encrypts the outputs for the client. Equal outputs give equal bytes.
-    func encrypt(_ outputs: [SecretBytes]) throws(CTAPStatus) -> [UInt8] {
+    /// Encrypts the outputs for the client: with version 2 differently each time.
+    func encrypt(_ outputs: [SecretBytes]) throws(KeystoreError) -> [UInt8] {
         var plain: [UInt8] = []
         for output in outputs { output.withUnsafeBytes { plain += $0 } }
         defer {
             plain.withUnsafeMutableBytes { _ = $0.initializeMemory(as: UInt8.self, repeating: 0) }
         }
+        let iv =
+            version == .two
+            ? SecretBytes.random(count: 16).withUnsafeBytes { Array($0) } : Self.zeros
         do {
             let bytes = try AES._CBC.encrypt(
-                plain, using: encryptionKey, iv: AES._CBC.IV(ivBytes: answerIV), noPadding: true)
-            return (version == .two ? answerIV : []) + bytes
+                plain, using: encryptionKey, iv: AES._CBC.IV(ivBytes: iv), noPadding: true)
+            return (version == .two ? iv : []) + bytes
         } catch {
-            throw .other
+            throw .invalidInput("the PRF's outputs cannot be encrypted")
         }
     }
 
     private static let zeros = [UInt8](repeating: 0, count: 16)
 
     private static func decrypt(
-        _ bytes: [UInt8], _ key: SymmetricKey, _ version: Version
+        _ bytes: [UInt8], with key: SymmetricKey, _ version: Version
     ) throws(CTAPStatus) -> [UInt8] {
         let (iv, body) =
             version == .two ? (Array(bytes.prefix(16)), bytes.dropFirst(16)) : (zeros, bytes[...])

@@ -81,9 +81,9 @@ package struct CTAPHIDDevice: Sendable {
         switch CTAPHIDPacket(bytes) {
         case nil: return late
         case .initial(let channel, let command, let count, let data)?:
-            return late + begin(channel, command, count, data, at: now)
+            return late + begin(command, count: count, data, on: channel, at: now)
         case .continuation(let channel, let sequence, let data)?:
-            return late + `continue`(channel, sequence, data, at: now)
+            return late + `continue`(sequence: sequence, data, on: channel, at: now)
         }
     }
 
@@ -112,13 +112,24 @@ package struct CTAPHIDDevice: Sendable {
         return send(answer, CTAPHIDCommand.cbor, on: running.channel)
     }
 
+    /// No program has the device open: ends the running request, without an answer, and closes all
+    /// channels.
+    package mutating func disconnect() -> [Action] {
+        (channels, assembly) = ([], nil)
+        guard let running else { return [] }
+        self.running = nil
+        return [.cancel(transaction: running.transaction)]
+    }
+
     // MARK: Receiving
 
     private mutating func begin(
-        _ channel: UInt32, _ command: UInt8, _ count: Int, _ data: ArraySlice<UInt8>,
+        _ command: UInt8, count: Int, _ data: ArraySlice<UInt8>, on channel: UInt32,
         at now: Duration
     ) -> [Action] {
-        if command == CTAPHIDCommand.initialize { return initialize(channel, count, data) }
+        if command == CTAPHIDCommand.initialize {
+            return initialize(channel, count: count, nonce: data)
+        }
         guard channels.contains(channel) else { return error(.invalidChannel, on: channel) }
         if command == CTAPHIDCommand.cancel { return cancel(channel) }
         if let busy = running?.channel ?? assembly?.channel, busy != channel {
@@ -144,11 +155,11 @@ package struct CTAPHIDDevice: Sendable {
                 deadline: now + Self.messageTimeout)
             return []
         }
-        return complete(channel, command, received, at: now)
+        return complete(received, command, on: channel, at: now)
     }
 
     private mutating func `continue`(
-        _ channel: UInt32, _ sequence: UInt8, _ data: ArraySlice<UInt8>, at now: Duration
+        sequence: UInt8, _ data: ArraySlice<UInt8>, on channel: UInt32, at now: Duration
     ) -> [Action] {
         // Unexpected continuation packets are ignored.
         guard var assembly, assembly.channel == channel else { return [] }
@@ -164,11 +175,11 @@ package struct CTAPHIDDevice: Sendable {
             return []
         }
         self.assembly = nil
-        return complete(channel, assembly.command, assembly.data, at: now)
+        return complete(assembly.data, assembly.command, on: channel, at: now)
     }
 
     private mutating func complete(
-        _ channel: UInt32, _ command: UInt8, _ message: [UInt8], at now: Duration
+        _ message: [UInt8], _ command: UInt8, on channel: UInt32, at now: Duration
     ) -> [Action] {
         switch command {
         case CTAPHIDCommand.ping:
@@ -191,9 +202,9 @@ package struct CTAPHIDDevice: Sendable {
 
     /// Answers INIT: on the broadcast channel with a new channel, on the client's own channel after
     /// aborting its transaction.
-    private mutating func initialize(_ channel: UInt32, _ count: Int, _ nonce: ArraySlice<UInt8>)
-        -> [Action]
-    {
+    private mutating func initialize(
+        _ channel: UInt32, count: Int, nonce: ArraySlice<UInt8>
+    ) -> [Action] {
         guard channel == Self.broadcast || channels.contains(channel) else {
             return error(.invalidChannel, on: channel)
         }

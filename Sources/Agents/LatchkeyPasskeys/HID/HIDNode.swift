@@ -29,13 +29,12 @@ package struct HIDNode: Hashable, Sendable {
         return nil
     }
 
-    /// The names of the user's programs that have opened the device, at most three; nil if none is
-    /// found. A program chooses its name, and can hide, so the names are only a hint for the user.
-    package func openers(user: UInt32, processes: String = "/proc") -> String? {
-        var names: Set<String> = []
+    /// The user's processes that have opened the device; nil if none is found.
+    package func openers(user: UInt32, processes: String = "/proc") -> DeviceOpeners? {
+        var names: [Int32: String] = [:]
         for process in (try? FileManager.default.contentsOfDirectory(atPath: processes)) ?? [] {
             var status = stat()
-            guard Int32(process) != nil, stat("\(processes)/\(process)", &status) == 0,
+            guard let id = Int32(process), stat("\(processes)/\(process)", &status) == 0,
                 status.st_uid == user
             else {
                 continue
@@ -52,12 +51,10 @@ package struct HIDNode: Hashable, Sendable {
             else {
                 continue
             }
-            names.insert(
-                String(
-                    oneLine: String(
-                        decoding: name.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self),
-                    limit: 32))
+            names[id] = String(
+                oneLine: String(decoding: name.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self),
+                limit: 32)
         }
-        return names.isEmpty ? nil : names.sorted().prefix(3).joined(separator: ", ")
+        return names.isEmpty ? nil : DeviceOpeners(names)
     }
 }

@@ -1,10 +1,10 @@
 internal import Latchkey
 
-/// A CTAPHID device: packets of 64 bytes in and out, requests to a ``PasskeyEngine``.
+/// A CTAPHID device: packets of 64 bytes in and out, requests to an ``Authenticator``.
 ///
 /// KEEPALIVE comes from a timer, not from the task that uses the hardware.
 package actor PasskeyHIDDevice {
-    private let engine: PasskeyEngine
+    private let authenticator: Authenticator
     private let clock: PasskeyClock
     private let send: @Sendable ([UInt8]) async -> Void
     private var device: CTAPHIDDevice
@@ -13,11 +13,11 @@ package actor PasskeyHIDDevice {
 
     /// - Parameter send: Sends one packet to the client. Called in order.
     package init(
-        engine: PasskeyEngine, clock: PasskeyClock = .continuous,
+        _ authenticator: Authenticator, clock: PasskeyClock = .continuous,
         device: CTAPHIDDevice = CTAPHIDDevice(),
         send: @escaping @Sendable ([UInt8]) async -> Void
     ) {
-        self.engine = engine
+        self.authenticator = authenticator
         self.clock = clock
         self.device = device
         self.send = send
@@ -38,6 +38,13 @@ package actor PasskeyHIDDevice {
     /// answered.
     package func cancelRequest() { work?.cancel() }
 
+    /// Ends the running request after the last program has closed the device. A program that died
+    /// has sent no CANCEL.
+    package func disconnect() async {
+        await authenticator.disconnect()
+        perform(device.disconnect())
+    }
+
     /// Ends the running request, and waits for the end. Call it when the client's side of the
     /// device is closed.
     package func close() async {
@@ -54,7 +61,7 @@ package actor PasskeyHIDDevice {
             case .send(let packet): enqueue(packet)
             case .perform(let transaction, let request): start(transaction, request)
             case .cancel: work?.cancel()
-            case .wink: Task { await engine.wink() }
+            case .wink: Task { await authenticator.effects.wink() }
             }
         }
         schedule()
@@ -74,7 +81,7 @@ package actor PasskeyHIDDevice {
         let earlier = work
         work = Task {
             await earlier?.value
-            let answer = await engine.respond(to: request) { status in
+            let answer = await authenticator.respond(to: request) { status in
                 await self.report(status, transaction)
             }
             self.finish(transaction, answer)

@@ -33,11 +33,11 @@ package struct Passkey: Hashable, Sendable, Codable, Identifiable {
     package var createdAt: Date { key.createdAt }
 
     /// The account for people: the first of name, display name and identifier.
-    package var accountName: String {
-        for name in [userName, displayName] {
-            if let name, !name.isEmpty { return String(oneLine: name, limit: 64) }
-        }
-        return Base64URL.encode(userID)
+    package var accountName: String { Self.accountName([userName, displayName], userID: userID) }
+
+    static func accountName(_ names: [String?], userID: Data) -> String {
+        let name = names.lazy.compactMap(\.self).first { !$0.isEmpty }
+        return name.map { String(oneLine: $0, limit: 64) } ?? Base64URL.encode(userID)
     }
 
     /// Whether this passkey replaces an earlier one: both are discoverable, for the same account at

@@ -27,9 +27,9 @@ package enum SigningDecision: Hashable, Sendable {
             case .login(let login):
                 self = Self.decide(
                     login, isKey: login.publicKey == key || login.publicKey == certificate,
-                    bindings, settings)
+                    through: bindings, settings)
             case .file(let namespace):
-                self = Self.decide(.file(namespace: namespace), bindings, settings)
+                self = Self.decide(.file(namespace: namespace), through: bindings, settings)
             }
         } catch {
             guard settings.signsAnything else {
@@ -37,12 +37,12 @@ package enum SigningDecision: Hashable, Sendable {
                     "the data is neither a login request nor a file signature (\(error))")
                 return
             }
-            self = Self.decide(.anything, bindings, settings)
+            self = Self.decide(.anything, through: bindings, settings)
         }
     }
 
     private static func decide(
-        _ login: SignatureSubject.Login, isKey: Bool, _ bindings: SessionBindings,
+        _ login: SignatureSubject.Login, isKey: Bool, through bindings: SessionBindings,
         _ settings: SSHKeySettings
     ) -> SigningDecision {
         guard isKey else { return .refused("the login request names another key") }
@@ -79,7 +79,8 @@ package enum SigningDecision: Hashable, Sendable {
     }
 
     private static func decide(
-        _ purpose: SignatureUse.Purpose, _ bindings: SessionBindings, _ settings: SSHKeySettings
+        _ purpose: SignatureUse.Purpose, through bindings: SessionBindings,
+        _ settings: SSHKeySettings
     ) -> SigningDecision {
         guard settings.destinations.isEmpty else {
             return .refused("the key is restricted to logins")

@@ -25,8 +25,8 @@ final class PacketNode: Sendable {
     }
 
     /// Serves a device until the node is closed.
-    func serve(_ engine: PasskeyEngine, clock: PasskeyClock) -> PasskeyHIDDevice {
-        let device = PasskeyHIDDevice(engine: engine, clock: clock) { self.broadcast($0) }
+    func serve(_ authenticator: Authenticator, clock: PasskeyClock) -> PasskeyHIDDevice {
+        let device = PasskeyHIDDevice(authenticator, clock: clock) { self.broadcast($0) }
         let (packets, sink) = AsyncStream.makeStream(of: [UInt8].self)
         Task { for await packet in packets { await device.receive(packet) } }
         Thread.detachNewThread {

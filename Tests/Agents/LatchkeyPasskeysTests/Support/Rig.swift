@@ -13,18 +13,20 @@ import Testing
 
 @testable import LatchkeyPasskeys
 
-/// An engine on the test's software TPM, and requests of a client that does not use a library.
+/// An authenticator on the test's software TPM, and requests of a client that does not use a library.
 struct Rig: Sendable {
     let prompt: ScriptedPrompt
     let keystore: TPMKeystore
     let records: RecordContainer
     let store: PasskeyStore
-    let engine: PasskeyEngine
+    let authenticator: Authenticator
     let counter: CommandCounter
     let clock: ManualClock
+    let openers: Openers
 
     static func with(
         _ prompt: ScriptedPrompt = ScriptedPrompt(), policy: AccessPolicy? = .pin,
+        clock: ManualClock = ManualClock(),
         _ body: (Rig) async throws -> Void
     ) async throws {
         let tpm = try SoftwareTPM.current
@@ -39,15 +41,15 @@ struct Rig: Sendable {
                 keystore: keystore)
             let store = PasskeyStore(records: records)
             try await store.open()
-            let clock = ManualClock()
+            let openers = Openers()
             let engine = PasskeyEngine(
-                keystore: keystore, store: store, prompt: prompt, policy: policy, aaguid: .software,
-                clock: clock.clock)
+                keystore: keystore, store: store, prompt: prompt, policy: policy,
+                clock: clock.clock, openers: { openers.now })
             try await body(
                 Rig(
                     prompt: prompt, keystore: keystore, records: records, store: store,
-                    engine: engine,
-                    counter: counter, clock: clock))
+                    authenticator: Authenticator(engine, aaguid: .software), counter: counter,
+                    clock: clock, openers: openers))
         }
     }
 
@@ -89,7 +91,7 @@ struct Rig: Sendable {
 
     /// The map of a successful answer.
     func ask(_ request: [UInt8]) async throws -> [CBORKey: CBORValue] {
-        let answer = await engine.respond(to: request)
+        let answer = await authenticator.respond(to: request)
         try #require(answer.first == 0, "status \(String(answer.first ?? 255, radix: 16))")
         guard answer.count > 1 else { return [:] }
         let value = try CBORReader.read(answer[1...], limits: .ctap)
@@ -97,7 +99,9 @@ struct Rig: Sendable {
         return try #require(value.map)
     }
 
-    func status(_ request: [UInt8]) async -> UInt8? { await engine.respond(to: request).first }
+    func status(_ request: [UInt8]) async -> UInt8? {
+        await authenticator.respond(to: request).first
+    }
 
     /// The credential's ID and public key in authenticator data.
     static func credential(_ data: [UInt8]) throws -> (
@@ -121,6 +125,18 @@ struct Rig: Sendable {
         let signature = try P256.Signing.ECDSASignature(derRepresentation: der)
         return key.cryptoKey.isValidSignature(signature, for: SHA256.hash(data: data + hash))
     }
+}
+
+/// The programs that have opened the device.
+final class Openers: Sendable {
+    private let processes = Mutex<Set<Int32>>([1])
+
+    var now: DeviceOpeners {
+        DeviceOpeners(
+            Dictionary(uniqueKeysWithValues: processes.withLock(\.self).map { ($0, "firefox") }))
+    }
+
+    func set(_ processes: Set<Int32>) { self.processes.withLock { $0 = processes } }
 }
 
 /// A clock that stands still until a test moves it.

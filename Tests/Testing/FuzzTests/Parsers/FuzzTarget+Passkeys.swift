@@ -1,4 +1,6 @@
+import Dispatch
 import Latchkey
+import Synchronization
 
 @testable import LatchkeyPasskeys
 
@@ -34,22 +36,21 @@ extension FuzzTarget {
         }
     }
 
-    /// A CTAP request, up to the first step that needs hardware, the store or the user.
+    /// A CTAP request to an authenticator without passkeys, of a user who refuses.
     static let ctapRequests = FuzzTarget("ctap-requests") { (input) throws(Contradiction) in
-        var authenticator = Authenticator()
-        switch authenticator.begin(input, at: .zero) {
-        case .answer(let answer):
-            try expect(!answer.isEmpty, "an answer has no status")
-            if answer[0] == 0, answer.count > 1 { try readBack(answer[1...]) }
-        case .find:
-            let answer = authenticator.resume(.found([], count: 0), at: .zero)
-            if case .use = answer {
-                throw Contradiction(description: "a key is used without a passkey")
-            }
-        case .use, .create, .store:
-            throw Contradiction(description: "a key is used before the prompt")
-        case .inspect, .ask, .hold: break
+        let effects = RefusingUser()
+        let result = Mutex<[UInt8]>([])
+        let done = DispatchSemaphore(value: 0)
+        Task {
+            let answer = await Authenticator(effects).respond(to: input)
+            result.withLock { $0 = answer }
+            done.signal()
         }
+        done.wait()
+        let answer = result.withLock(\.self)
+        try expect(!answer.isEmpty, "an answer has no status")
+        try expect(!effects.usedKey.withLock(\.self), "a key is used before the prompt")
+        if answer[0] == 0, answer.count > 1 { try readBack(answer[1...]) }
         if let value = try? CBORReader.read(input[...], limits: .ctap) {
             try readBack(value.encoded[...], as: value)
         }
@@ -63,5 +64,39 @@ extension FuzzTarget {
         }
         try expect(value == nil || read == value, "another value is read back")
         try expect(read.encoded == Array(bytes), "an answer is not canonical")
+    }
+}
+
+/// An authenticator's surroundings without passkeys, with a user who refuses. Waits end at once.
+private final class RefusingUser: PasskeyEffects {
+    let usedKey = Mutex(false)
+    let clock = PasskeyClock(now: { .zero }, sleep: { _ in })
+
+    func openers() async -> DeviceOpeners? { nil }
+    func state() async -> PasskeyState {
+        PasskeyState(canVerify: true, attemptsLeft: nil, count: 0)
+    }
+    func passkeys(of rpID: String) throws(CTAPStatus) -> (found: [Passkey], count: Int) { ([], 0) }
+    func choose(_ question: PasskeyQuestion, using key: HardwareKey?) async -> PasskeyChoice { .no }
+    func refusal(of question: PasskeyQuestion) async -> PasskeyChoice { .no }
+    func verification(for question: PasskeyQuestion) -> any PresenceAuthority { NobodyPresent() }
+    func createKeys(
+        withMACKey: Bool, for question: PasskeyQuestion,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws(CTAPStatus) -> (key: HardwareKey, macKey: SealedSecret?) {
+        throw used()
+    }
+    func sign(
+        _ use: PasskeyUse, authorizedBy presence: any PresenceAuthority
+    ) async throws(CTAPStatus) -> ECDSASignature {
+        throw used()
+    }
+    func add(_ passkey: Passkey) async throws(CTAPStatus) { throw used() }
+    func discard(_ key: HardwareKey) async {}
+    func wink() async {}
+
+    private func used() -> CTAPStatus {
+        usedKey.withLock { $0 = true }
+        return .other
     }
 }

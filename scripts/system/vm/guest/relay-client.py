@@ -32,6 +32,9 @@ if sys.argv[1] == "send":
     sys.exit()
 message = b""
 while packet := connection.recv(65):
+    # The last program has closed the device.
+    if packet == b"\0":
+        continue
     if len(packet) != 64:
         sys.exit(f"a message of {len(packet)} bytes")
     channel, command = struct.unpack(">IB", packet[:5])
