@@ -166,9 +166,10 @@ let server: [Target] = [
         "Server", "LatchkeyRelyingParty",
         [
             .target(name: "COpenSSL", condition: .when(traits: forCertificates)), "Latchkey",
-            "LatchkeyJOSE", "LatchkeyPlatform", "TPM2", asn1, certificates, crypto, cryptoExtras, grdb,
+            "LatchkeyJOSE", "LatchkeyPlatform", "TPM2", asn1, certificates, crypto, cryptoExtras,
         ]),
-    // Separate, so that only servers with PostgreSQL need libpq.
+    // Separate, so that a server needs only the client of its database.
+    library("Server", "LatchkeySQLite", ["LatchkeyRelyingParty", grdb]),
     library(
         "Server", "LatchkeyPostgreSQL",
         ["CPostgreSQL", "Latchkey", "LatchkeyPlatform", "LatchkeyRelyingParty"]),
@@ -176,12 +177,10 @@ let server: [Target] = [
         "Server", "latchkey-identity",
         [
             "Latchkey", "LatchkeyJOSE", "LatchkeyPlatform", "LatchkeyPostgreSQL",
-            "LatchkeyRelyingParty", "LatchkeyServices",
-            arguments, crypto, cryptoExtras, grdb, jwtKit, logging, nioCore, signals, systemPackage,
-            product("CoreMetrics", "swift-metrics", traits: forPrograms),
+            "LatchkeyRelyingParty", "LatchkeySQLite",
+            arguments, crypto, cryptoExtras, jwtKit, logging, nioCore, signals,
             product("Hummingbird", "hummingbird", traits: forPrograms),
             product("HummingbirdCore", "hummingbird", traits: forPrograms),
-            product("Mustache", "swift-mustache", traits: forPrograms),
             product("ServiceLifecycle", "swift-service-lifecycle", traits: forPrograms),
         ]),
 ]
@@ -306,20 +305,17 @@ let suites: [Target] = [
     tests(
         "Server", "LatchkeyRelyingPartyTests",
         world + [
-            "LatchkeyJOSE", "LatchkeyPostgreSQL", "LatchkeyRelyingParty", "TPM2", asn1,
-            certificates,
-            cryptoExtras, grdb,
+            "LatchkeyJOSE", "LatchkeyPostgreSQL", "LatchkeyRelyingParty", "LatchkeySQLite", "TPM2",
+            "latchkey-identity", asn1, certificates, cryptoExtras,
         ],
         exclude: ["Fixtures"]),
     tests(
         "Server", "LatchkeyIdentityTests",
         world + [
             "LatchkeyJOSE", "LatchkeyOAuth", "LatchkeyPostgreSQL", "LatchkeyRelyingParty",
-            "RawDatabase", "TPM2",
-            "latchkey-identity", asn1, certificates, cryptoExtras, grdb, httpTypes, logging,
-            nioCore,
+            "LatchkeySQLite", "TPM2", "latchkey-identity", asn1, certificates, cryptoExtras,
+            httpTypes, logging, nioCore,
             product("Hummingbird", "hummingbird", traits: forPrograms),
-            product("NIOEmbedded", "swift-nio", traits: forPrograms),
             product("ServiceLifecycle", "swift-service-lifecycle", traits: forPrograms),
         ]),
     tests(
@@ -388,7 +384,7 @@ let libraries = [
     "LatchkeyLogin", "LatchkeyVault", "LatchkeyCredentials", "LatchkeyCredentialsFoundation",
     "LatchkeyLocker",
     "LatchkeyPasskeys", "LatchkeySSH", "LatchkeyRelyingParty", "LatchkeyPostgreSQL",
-    "LatchkeySimulators",
+    "LatchkeySQLite", "LatchkeySimulators",
     "LatchkeyTesting", "VirtualSmartCard",
 ]
 let executables = [
@@ -424,14 +420,12 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
-        .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
         .package(url: "https://github.com/apple/swift-system", from: "1.8.1"),
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(
             url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1",
             traits: ["FullFoundation"]),
-        .package(url: "https://github.com/hummingbird-project/swift-mustache", from: "2.1.1"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2"),
         .package(url: "https://github.com/vapor/jwt-kit", from: "5.7.1"),

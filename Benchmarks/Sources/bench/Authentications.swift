@@ -153,7 +153,6 @@ struct Authentications {
     private static let configuration = """
         {"clients": [{"client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]}],
          "identity": {"biometric": {"maximum_devices": 1000}},
-         "rate_limits": {"token_per_address": 10000000, "challenge_per_address": 10000000,
-                         "biometric_per_user": 10000000}}
+         "rate_limits": {"token_per_address": 10000000, "challenge_per_address": 10000000}}
         """
 }

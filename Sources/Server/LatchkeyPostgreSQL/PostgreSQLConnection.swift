@@ -6,13 +6,14 @@ internal import LatchkeyRelyingParty
 /// A connection and its thread, which also runs the bodies of its transactions.
 actor PostgreSQLConnection {
     enum Transaction {
-        case read, write, migration
+        case read, write
+        /// Creating an index can take longer than a request may take.
+        case tables
 
         /// The time is read in the same exchange. Constant text.
         var begin: String {
             let mode = self == .read ? "READ ONLY" : "READ WRITE"
-            // Creating an index can take longer than a request may take.
-            let limits = self == .migration ? "SET LOCAL statement_timeout = 0; " : ""
+            let limits = self == .tables ? "SET LOCAL statement_timeout = 0; " : ""
             return "BEGIN ISOLATION LEVEL READ COMMITTED \(mode); \(limits)"
                 + "SELECT extract(epoch FROM clock_timestamp())::double precision AS now"
         }
@@ -70,6 +71,7 @@ actor PostgreSQLConnection {
         _ kind: Transaction, _ body: @Sendable (any SQLConnection) throws -> R
     ) throws -> (R, offset: Double) {
         handle.forgetCancellation()
+        handle.isUnlimited = kind == .tables
         let began = try handle.begin(kind.begin)
         let offset = began - Date().timeIntervalSince1970
         let value: R

@@ -39,25 +39,10 @@ public final class PostgreSQLDatabase: SQLDatabase {
         try await transaction(.write, body)
     }
 
-    public func migrate(_ migrations: [SQLMigration]) async throws {
-        try await transaction(.migration) { database in
-            // One transaction for all: another server waits here, and then finds them done.
-            try database.script(
-                """
-                SELECT pg_advisory_xact_lock(hashtextextended('latchkey migrations', 0));
-                CREATE TABLE IF NOT EXISTS latchkey_migration (
-                    name TEXT PRIMARY KEY NOT NULL, done_at TIMESTAMPTZ NOT NULL DEFAULT now()
-                )
-                """)
-            for migration in migrations {
-                let name = migration.name
-                let done = try database.rows(
-                    "SELECT 1 FROM latchkey_migration WHERE name = \(name)")
-                guard done.isEmpty else { continue }
-                try database.script(migration.statements(for: .postgreSQL))
-                try database.execute("INSERT INTO latchkey_migration (name) VALUES (\(name))")
-            }
-        }
+    public func changeTables<R: Sendable>(
+        _ body: @escaping @Sendable (any SQLConnection) throws -> R
+    ) async throws -> R {
+        try await transaction(.tables, body)
     }
 
     /// Closes the connections that are not in use.

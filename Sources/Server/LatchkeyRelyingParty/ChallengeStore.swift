@@ -1,5 +1,4 @@
 public import FoundationEssentials
-public import GRDB
 internal import Latchkey
 internal import Synchronization
 
@@ -127,13 +126,6 @@ public struct DatabaseChallengeStore: ChallengeStore {
         self.init(database, clock: database.clock)
     }
 
-    /// Creates a store in SQLite.
-    ///
-    /// - Parameter database: A database with the migrations of ``registerMigrations(_:)``.
-    public init(_ database: any DatabaseWriter) {
-        self.init(SQLiteDatabase(database))
-    }
-
     package init(_ database: any SQLDatabase, clock: WallClock) {
         self.database = database
         self.clock = clock
@@ -150,13 +142,16 @@ public struct DatabaseChallengeStore: ChallengeStore {
                     expires_at REAL NOT NULL
                 ) STRICT, WITHOUT ROWID;
                 CREATE INDEX latchkey_challenge_expiry ON latchkey_challenge (expires_at);
+                """,
+            postgreSQL: """
+                CREATE TABLE latchkey_challenge (
+                    digest BYTEA PRIMARY KEY NOT NULL,
+                    purpose TEXT NOT NULL,
+                    expires_at DOUBLE PRECISION NOT NULL
+                );
+                CREATE INDEX latchkey_challenge_expiry ON latchkey_challenge (expires_at);
                 """)
     ]
-
-    /// Registers the migrations that create the table in SQLite.
-    public static func registerMigrations(_ migrator: inout DatabaseMigrator) {
-        migrator.register(migrations)
-    }
 
     public func issue(_ purpose: ChallengePurpose) async throws -> Challenge {
         let clock = clock
@@ -164,7 +159,7 @@ public struct DatabaseChallengeStore: ChallengeStore {
             let now = clock.timestamp(in: database)
             let challenge = Challenge(purpose, at: now)
             try database.execute([
-                database.deletionOfExpired(from: "latchkey_challenge", at: now),
+                database.deletionOfExpired(from: "latchkey_challenge", key: "digest", at: now),
                 """
                 INSERT INTO latchkey_challenge (digest, purpose, expires_at)
                 VALUES (\(Challenge.digest(challenge.token)), \(purpose.rawValue),

@@ -1,5 +1,4 @@
 public import FoundationEssentials
-public import GRDB
 public import Latchkey
 public import LatchkeyJOSE
 
@@ -122,16 +121,7 @@ public struct DatabaseDeviceRegistry: DeviceRegistry {
         self.project = project
     }
 
-    /// Creates a registry in SQLite.
-    ///
-    /// - Parameters:
-    ///   - database: A database with the migrations of ``registerMigrations(_:)``.
-    ///   - project: Key names are unique within a project.
-    public init(_ database: any DatabaseWriter, project: String) {
-        self.init(SQLiteDatabase(database), project: project)
-    }
-
-    /// The migrations that create the table.
+    /// The migration that creates the table.
     public static let migrations = [
         SQLMigration(
             "latchkey devices 1",
@@ -144,18 +134,26 @@ public struct DatabaseDeviceRegistry: DeviceRegistry {
                     jwk TEXT NOT NULL,
                     device_info TEXT NOT NULL,
                     created_at REAL NOT NULL,
+                    attestation TEXT,
                     PRIMARY KEY (project, kid)
                 ) STRICT;
                 CREATE INDEX latchkey_device_user ON latchkey_device (project, user_id, created_at);
-                """),
-        SQLMigration(
-            "latchkey devices 2", sqlite: "ALTER TABLE latchkey_device ADD COLUMN attestation TEXT"),
+                """,
+            postgreSQL: """
+                CREATE TABLE latchkey_device (
+                    project TEXT NOT NULL,
+                    kid TEXT NOT NULL,
+                    id TEXT NOT NULL UNIQUE,
+                    user_id TEXT NOT NULL,
+                    jwk TEXT NOT NULL,
+                    device_info TEXT NOT NULL,
+                    created_at DOUBLE PRECISION NOT NULL,
+                    attestation TEXT,
+                    PRIMARY KEY (project, kid)
+                );
+                CREATE INDEX latchkey_device_user ON latchkey_device (project, user_id, created_at);
+                """)
     ]
-
-    /// Registers the migrations that create the table in SQLite.
-    public static func registerMigrations(_ migrator: inout DatabaseMigrator) {
-        migrator.register(migrations)
-    }
 
     public func add(_ device: RegisteredDevice) async throws {
         _ = try await add(device, limit: .max)
@@ -212,6 +210,14 @@ public struct DatabaseDeviceRegistry: DeviceRegistry {
                 """
             ).map(Self.device)
         }
+    }
+
+    /// Removes the device with this ID, of any user, in a transaction of the registry's database.
+    ///
+    /// - Returns: Whether there was one.
+    package func remove(id: String, in connection: any SQLConnection) throws -> Bool {
+        try connection.execute(
+            "DELETE FROM latchkey_device WHERE project = \(project) AND id = \(id)") == 1
     }
 
     private func fetch(_ condition: SQLText) async throws -> [RegisteredDevice] {

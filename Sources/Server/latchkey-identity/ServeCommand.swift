@@ -1,11 +1,9 @@
 import ArgumentParser
-import CoreMetrics
 import FoundationEssentials
 import Glibc
 import Hummingbird
 import Latchkey
 import LatchkeyJOSE
-import LatchkeyServices
 import Logging
 import NIOCore
 import ServiceLifecycle
@@ -16,9 +14,7 @@ struct ServeCommand: AsyncParsableCommand {
         commandName: "serve",
         abstract: "Serve until SIGTERM.",
         discussion: """
-            Prints one line of JSON on stdout when it is ready: {"endpoint":…,"clientID":…,"users":[…]}, and with \
-            --management-port "management":…. \
-            Logs go to stderr, or to the journal if systemd started the server.
+            Prints one line of JSON on stdout when it is ready: {"endpoint":…,"clientID":…,"users":[…]}. Logs go to stderr.
 
             Behind a proxy, set two members of the configuration: public_origin, the origin under which clients reach \
             the server, and trusted_proxies, the IP addresses of proxies. The server takes a client's address from the \
@@ -32,7 +28,7 @@ struct ServeCommand: AsyncParsableCommand {
     @Option(help: "The configuration, a JSON file.")
     var config: String?
 
-    @Option(help: "The address to listen on.")
+    @Option(help: "The address to listen on. Another one than loopback needs public_origin.")
     var host = "127.0.0.1"
 
     @Option(
@@ -42,54 +38,46 @@ struct ServeCommand: AsyncParsableCommand {
 
     @Option(
         help: """
-            The SQLite file, or postgresql://HOST/DATABASE without a password, which PGPASSFILE provides. Default: the \
-            database of the configuration, or else the one that \(ServeCommand.databaseVariable) names. Without any, data is \
-            kept in memory and lost when the server stops.
+            The SQLite file, postgresql://HOST/DATABASE without a password, which PGPASSFILE provides, or :memory:, which is \
+            lost when the server stops and the default of --demo. The tables must exist (migrate), except with --demo.
             """)
     var database: String?
 
-    static let databaseVariable = "LATCHKEY_IDENTITY_DATABASE"
-
-    @OptionGroup var signingKey: SigningKeyOption
-
-    @Option(help: "The port for health checks and metrics; 0 for any free port. Default: none.")
-    var managementPort: Int?
-
-    @Option(help: "The address of that port.")
-    var managementHost = "127.0.0.1"
-
     @Option(
-        help:
-            "The seconds from SIGTERM until the server stops. Meanwhile it serves, and /health/ready answers 503."
-    )
-    var drainSeconds = 0
+        help: """
+            The file whose bytes, 32 to 4096, encrypt the keys that sign ID tokens in the database. Required with PostgreSQL.
+            """)
+    var signingKeyFile: String?
 
     @Option(help: "The lowest level to log: trace, debug, info, notice, warning, error, critical.")
     var logLevel = "notice"
+
+    private var isLoopback: Bool {
+        host == "localhost" || host == "::1" || host.hasPrefix("127.")
+    }
 
     func validate() throws {
         guard demo || config != nil else {
             throw ValidationError(
                 "Give a configuration with --config FILE, or use --demo, which registers a client.")
         }
-        guard [port, managementPort].allSatisfy({ (0...65_535).contains($0 ?? 0) }) else {
-            throw ValidationError("A port is a number from 0 to 65535.")
+        guard demo || database != nil else {
+            throw ValidationError(
+                "Name a database with --database: a file, postgresql://HOST/DATABASE or :memory:.")
         }
-        guard (0...3_600).contains(drainSeconds) else {
-            throw ValidationError("--drain-seconds is a number from 0 to 3600.")
+        guard (0...65_535).contains(port ?? 0) else {
+            throw ValidationError("A port is a number from 0 to 65535.")
         }
         guard Logger.Level(rawValue: logLevel) != nil else {
             throw ValidationError("There is no log level \(logLevel).")
         }
-        guard !demo || host == "localhost" || host == "::1" || host.hasPrefix("127.") else {
+        guard !demo || isLoopback else {
             throw ValidationError("--demo uses public passwords and listens on loopback only.")
         }
     }
 
     func run() async throws {
-        var logger = Logger(label: "latchkey-identity") {
-            ServiceLog.handler(label: $0, environment: ProcessInfo.processInfo.environment)
-        }
+        var logger = Logger(label: "latchkey-identity") { ServerLog(label: $0) }
         logger.logLevel = Logger.Level(rawValue: logLevel) ?? .notice
         let port = port ?? (demo ? 0 : 8_080)
         do {
@@ -104,54 +92,37 @@ struct ServeCommand: AsyncParsableCommand {
     private func serve(port: Int, logger: Logger) async throws {
         let configuration =
             try config.map { try ServerConfiguration(json: Self.read($0)) } ?? Demo.configuration
-        let cipher = try signingKey.cipher()
+        guard isLoopback || configuration.publicOrigin != nil else {
+            throw ConfigurationError(
+                "clients cannot name this server by the address \(host)",
+                "Set public_origin in the configuration, or listen on loopback.")
+        }
+        let cipher = try signingKeyFile.map { try SigningKeyCipher(path: $0) }
         let database = try await IdentityDatabase.open(
-            location: database, configuration: configuration.database,
-            standard: ProcessInfo.processInfo.environment[Self.databaseVariable])
+            database ?? IdentityDatabase.memory, creating: demo)
         let services = try await IdentityServices(
             configuration, database: database,
             hasher: PasswordHasher(cost: demo ? .demonstration : .standard),
             signingKeyCipher: cipher)
         if demo { try await Demo.addUsers(to: services.users) }
-
-        try OpenFiles.allow(connections: configuration.connections.total)
-        let drain = Drain(.seconds(drainSeconds))
-        var running: [any Service] = []
-        let management = AsyncStream.makeStream(of: Int.self)
-        if let managementPort {
-            let metrics = PrometheusMetrics()
-            MetricsSystem.bootstrap(metrics)
-            running.append(
-                ManagementServer.application(
-                    host: managementHost, port: managementPort, database: database,
-                    signer: services.signer,
-                    drain: drain,
-                    metrics: metrics, logger: logger
-                ) { management.continuation.yield($0) })
-        }
         let application = IdentityServer.application(
             services, host: host, port: port, logger: logger
-        ) { origin in
-            let port = managementPort == nil ? nil : await management.stream.first { _ in true }
-            printReadyLine(
-                endpoint: origin,
-                management: port.map { Origin.text(host: managementHost, port: $0) },
-                clientID: configuration.clients.first?.id ?? "")
-        }
+        ) { printReadyLine(endpoint: $0, clientID: configuration.clients.first?.id ?? "") }
         var group = ServiceGroupConfiguration(
-            services: running + [application, drain], gracefulShutdownSignals: [.sigterm, .sigint],
-            logger: logger)
-        group.maximumGracefulShutdownDuration = .seconds(5 + drainSeconds)
+            services: [
+                ExpiredRows(database: database, clock: services.clock, logger: logger), application,
+            ],
+            gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+        group.maximumGracefulShutdownDuration = .seconds(5)
         try await ServiceGroup(configuration: group).run()
     }
 
     /// Prints the line on stdout when the server is ready, and flushes it, because a program may be
     /// waiting for it at the other end of a pipe.
-    private func printReadyLine(endpoint: String, management: String?, clientID: String) {
+    private func printReadyLine(endpoint: String, clientID: String) {
         var line: [String: JSONValue] = [
             "endpoint": .string(endpoint), "clientID": .string(clientID),
         ]
-        if let management { line["management"] = .string(management) }
         if demo {
             let users = Demo.accounts.map {
                 ["username": .string($0.key), "password": .string($0.value)] as JSONValue
@@ -221,7 +192,11 @@ enum Demo {
     /// Adds the users that do not exist yet.
     static func addUsers(to users: UserStore) async throws {
         for (name, password) in accounts where try await users.user(named: name) == nil {
-            try await users.add(username: name, password: password)
+            do {
+                try await users.add(username: name, password: password)
+            } catch UserStore.AddError.nameTaken {
+                // Another server on the database was faster.
+            }
         }
     }
 }

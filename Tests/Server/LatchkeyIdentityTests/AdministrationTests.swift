@@ -1,5 +1,4 @@
 import Foundation
-import Latchkey
 import LatchkeyRelyingParty
 import LatchkeySimulators
 import LatchkeyTestSupport
@@ -7,142 +6,81 @@ import Testing
 
 @testable import latchkey_identity
 
-/// The commands for administrators, and the audit log, on both storages (`LATCHKEY_TEST_DATABASE`).
+/// The administrator's commands and the devices of users, on both storages
+/// (`LATCHKEY_TEST_DATABASE`).
 @Suite("Administration") struct AdministrationTests {
     @Test func `devices are listed with their last login, and a revoked one cannot log in`()
         async throws
     {
         try await TestServer.run { server in
-            let administration = Administration(database: server.services.database)
+            let devices = try await UserDevices(server.services.database, project: "latchkey")
             let (device, other) = (TestDevice(), TestDevice())
             for device in [device, other] {
                 try await server.setUp(device, bearer: server.login().access).success()
             }
             let tokens = try Tokens(await server.authenticate(device).success())
-            let listed = try await administration.devices(of: "alice")
+            let listed = try #require(try await devices.lines(of: "alice"))
             #expect(listed.map(\.kind) == [.biometric, .biometric])
             #expect(listed.count { $0.lastUsedAt != nil } == 1)
             #expect(listed.allSatisfy { $0.username == "alice" && $0.proof == nil })
-            #expect(try await administration.devices(of: "bob").isEmpty)
-            await #expect(throws: NotFound.self) { try await administration.devices(of: "nobody") }
-            #expect(try await administration.devices().count == 2)
+            #expect(try await devices.lines(of: "bob")?.isEmpty == true)
+            #expect(try await devices.lines(of: "nobody") == nil)
 
             let used = try #require(listed.first { $0.lastUsedAt != nil })
-            #expect(try await administration.revoke(id: used.id) == 1)
-            #expect(try await administration.revoke(id: used.id) == 0)
+            #expect(try await devices.revoke(used.id))
+            #expect(try await !devices.revoke(used.id))
             #expect(try await server.userInfo(tokens.access).status == 401)
             #expect(try await server.authenticate(device).status == 400)
             try await server.authenticate(other).success()
-            #expect(try await administration.revokeAll(of: "alice") == 1)
-            #expect(try await administration.revokeAll(of: "nobody") == nil)
+            #expect(try await devices.revokeAll(of: "alice") == 1)
+            #expect(try await devices.revokeAll(of: "nobody") == nil)
             #expect(try await server.authenticate(other).status == 400)
-
-            let users = try await administration.users()
-            #expect(users.map(\.username) == ["alice", "bob"] && users.map(\.devices) == [0, 0])
-            let counts = try await administration.counts()
-            #expect(
-                counts.users == 2 && counts.devices == 0 && counts.grants == 2,
-                "the logins in the browser")
         }
     }
 
-    @Test func `each change of users, devices and sessions is in the audit log`() async throws {
+    @Test func `a revoked enrolment loses its sessions`() async throws {
         try await TestServer.run { server in
-            let log = AuditLog(database: server.services.database)
-            func events(after number: Int) async throws -> [String] {
-                try await log.entries(after: number, limit: 100).map(\.event)
-            }
-            #expect(try await events(after: 0) == ["signingKey.added", "user.added", "user.added"])
-            let device = TestDevice()
-            try await server.setUp(device, bearer: server.login().access).success()
-            try await server.authenticate(device).success()
-            try await server.authenticate(device).success()
-            #expect(
-                try await events(after: 3) == [
-                    "session.began", "device.added", "session.began", "session.ended",
-                    "session.began",
-                ])
-            #expect(try await server.services.users.setDisabled(true, username: "alice"))
-            #expect(try await server.services.users.setDisabled(false, username: "alice"))
-            #expect(
-                try await events(after: 8) == [
-                    "user.disabled", "session.ended", "session.ended", "user.enabled",
-                ])
-            let entries = try await log.entries(after: 4, limit: 1)
-            #expect(
-                entries.map(\.event) == ["device.added"] && entries.first?.userID == server.alice.id
-            )
+            let device = try await server.enrolledDevice()
+            let session = try Tokens(await server.easyAccess(device).success())
+            let devices = try await UserDevices(server.services.database, project: "latchkey")
+            #expect(try await devices.lines(of: "alice")?.map(\.kind) == [.locker])
+            #expect(try await devices.revoke(device.id))
+            #expect(try await server.userInfo(session.access).status == 401)
+            #expect(try await server.easyAccess(device).status == 400)
         }
     }
 
-    @Test func `in SQLite, entries of the audit log cannot be changed or deleted`() async throws {
-        let database = try IdentityDatabase.open(path: nil)
-        let users = UserStore(
-            database: database,
-            hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)),
-            clock: database.clock)
-        try await users.add(username: "alice", password: TestServer.password)
-        for statement: SQLText in ["UPDATE audit_event SET event = 'x'", "DELETE FROM audit_event"]
-        {
-            await #expect(throws: (any Error).self) {
-                try await database.write { try $0.execute(statement) }
+    @Test func `the commands print lines of JSON, and say what does not exist`() async throws {
+        try await TemporaryDirectory.withDirectory { directory in
+            let database = try await IdentityProcess.storage(in: directory).location
+            func run(_ arguments: String..., input: String = "") async throws
+                -> SystemProgram.Outcome
+            {
+                try await SystemProgram(IdentityProcess.program).result(
+                    of: arguments + ["--database", database], input: Array(input.utf8))
             }
-        }
-        #expect(
-            try await AuditLog(database: database).entries(after: 0, limit: 10).map(\.event) == [
-                "user.added"
-            ])
-    }
+            let added = try await run("users", "add", "carol", input: "a good password\n")
+            #expect(added.status == 0)
+            #expect(UUID(uuidString: added.output.split(separator: "\n").joined()) != nil)
+            let again = try await run("users", "add", "CAROL", input: "another password\n")
+            #expect(
+                again.status != 0 && again.errors.contains("A user with this name exists already."))
+            let weak = try await run("users", "add", "dave", input: "short\n")
+            #expect(weak.status != 0 && weak.errors.contains("8 to 256 bytes"))
 
-    @Test func `the commands print lines of JSON`() async throws {
-        let directory = try TemporaryDirectory()
-        defer { withExtendedLifetime(directory) {} }
-        let database = directory.path(of: "identity.sqlite")
-        func run(_ arguments: String..., input: String = "") async throws -> SystemProgram.Outcome {
-            try await SystemProgram(IdentityProcess.program).result(
-                of: arguments + ["--database", database], input: Array(input.utf8))
+            #expect(try await run("devices", "list", "--user", "carol").output.isEmpty)
+            #expect(try await run("devices", "revoke").errors.contains("--user NAME"))
+            for (arguments, message) in [
+                (["list", "--user", "erin"], "There is no user erin."),
+                (["revoke", "no-such-device"], "There is no device no-such-device."),
+                (["revoke", "--user", "erin"], "There is no user erin."),
+            ] {
+                let refused = try await SystemProgram(IdentityProcess.program).result(
+                    of: ["devices"] + arguments + ["--database", database])
+                #expect(refused.status == 1 && refused.output.isEmpty)
+                #expect(refused.errors == "Error: \(message)\n")
+            }
+            #expect(try await run("devices", "revoke", "--user", "carol").output == "0\n")
         }
-        #expect(try await run("migrate").status == 0)
-        #expect(try await run("users", "add", "carol", input: "a good password\n").status == 0)
-        let users = try await run("users", "list")
-        #expect(
-            users.output.contains(#""username":"carol""#)
-                && users.output.split(separator: "\n").count == 1)
-        #expect(try await run("check").output.contains(#""users":1"#))
-        let bad = directory.path(of: "bad.json")
-        try Data("{}".utf8).write(to: URL(filePath: bad))
-        #expect(try await run("check", "--config", bad).status != 0)
-        #expect(try await run("devices", "list").output.isEmpty)
-        #expect(try await run("devices", "revoke").errors.contains("--user NAME"))
-        for (arguments, message) in [
-            (["devices", "list", "--user", "erin"], "There is no user erin."),
-            (["devices", "revoke", "no-such-device"], "There is no device no-such-device."),
-            (["devices", "revoke", "--user", "erin"], "There is no user erin."),
-            (["users", "disable", "erin"], "There is no user erin."),
-            (["signing-keys", "remove", "x"], "There is no signing key x."),
-        ] {
-            let refused = try await SystemProgram(IdentityProcess.program).result(
-                of: arguments + ["--database", database])
-            #expect(refused.status == 1 && refused.output.isEmpty)
-            #expect(refused.errors == "Error: \(message)\n")
-        }
-        #expect(try await run("devices", "list", "--user", "carol").status == 0)
-        #expect(try await run("devices", "revoke", "--user", "carol").output == "0\n")
-        #expect(try await run("users", "disable", "carol").output.isEmpty)
-        #expect(
-            try await run("approval-keys", "remove", "000b").errors.contains(
-                "68 hexadecimal digits"))
-        let name = "000b" + String(repeating: "ab", count: 32)
-        #expect(
-            try await run("approval-keys", "remove", name).errors.contains(
-                "There is no approval key"))
-        #expect(try await run("signing-keys", "list").output.isEmpty)
-        #expect(
-            try await run("signing-keys", "rotate").errors.contains(
-                "the database contains no signing key"))
-        #expect(try await run("audit").output.contains(#""event":"user.added""#))
-        let later = try await run("audit", "--after", "1").output
-        #expect(later.contains(#""event":"user.disabled""#) && !later.contains("user.added"))
-        #expect(try await run("audit", "--after", "1000").output.isEmpty)
     }
 }

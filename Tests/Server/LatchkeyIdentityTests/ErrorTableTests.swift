@@ -132,39 +132,6 @@ import Testing
         }
     }
 
-    @Test func `row 10: too many requests of one user, before row 11`() async throws {
-        try await TestServer.run {
-            $0.rateLimits.biometricPerUser = 1
-            $0.authentication.identities = ["login_id"]
-        } body: { server in
-            let session = try await server.login()
-            let jwt = try TestDevice().setup(challenge: "x", now: server.time.seconds)
-            try await server.biometric(jwt, bearer: session.access)
-                .expectRefusal(400, "unauthorized_client", "BiometricDisallowed")
-            try await server.biometric(jwt, bearer: session.access)
-                .expectRefusal(
-                    429, "x_rate_limited", "rate limit exceeded, please try again later.")
-        }
-    }
-
-    @Test func `row 10: authentications of one user count after the signature is verified`()
-        async throws
-    {
-        try await TestServer.run {
-            $0.rateLimits.biometricPerUser = 3
-        } body: { server in
-            let device = TestDevice()
-            try await server.setUp(device, bearer: server.login().access).success()
-            var impostor = TestDevice()
-            impostor.kid = device.kid
-            for _ in 1...3 { #expect(try await server.authenticate(impostor).status == 400) }
-            for _ in 1...2 { try await server.authenticate(device).success() }
-            try await server.authenticate(device)
-                .expectRefusal(
-                    429, "x_rate_limited", "rate limit exceeded, please try again later.")
-        }
-    }
-
     @Test func `row 11: project without biometric, before row 12`() async throws {
         try await TestServer.run {
             $0.authentication.identities = ["login_id"]
@@ -294,18 +261,6 @@ import Testing
                 .expectRefusal(500, "server_error", "internal server error")
             #expect(try await server.services.devices.devices(of: server.alice.id).count == 1)
             #expect(try await server.services.devices.devices(of: server.bob.id).isEmpty)
-        }
-    }
-
-    @Test func `row 19: authentication of a disabled user`() async throws {
-        try await TestServer.run { server in
-            let device = TestDevice()
-            try await server.setUp(device, bearer: server.login().access).success()
-            #expect(try await server.services.users.setDisabled(true, username: "alice"))
-            try await server.authenticate(device).expectRefusal(
-                500, "server_error", "internal server error")
-            #expect(try await server.services.users.setDisabled(false, username: "alice"))
-            try await server.authenticate(device).success()
         }
     }
 

@@ -1,7 +1,10 @@
-import FoundationEssentials
+import Foundation
 import Glibc
 import Latchkey
 import LatchkeyPlatform
+import LatchkeySimulators
+import LatchkeyTestSupport
+import LatchkeyTesting
 import Testing
 
 @testable import latchkey_identity
@@ -106,5 +109,31 @@ import Testing
     @Test func `before it listens, the server accepts no name`() {
         #expect(!Origin(nil).accepts(host: "127.0.0.1:8080"))
         #expect(!Origin(nil).accepts(host: ""))
+    }
+
+    @Test(.requires(program: "python3"))
+    func `a Host header cannot send control characters to a terminal that shows the log`()
+        async throws
+    {
+        let server = try await IdentityProcess(["--demo"])
+        let request = try RunningProgram(
+            URL(filePath: "/usr/bin/python3"),
+            [
+                "-c",
+                """
+                import socket, sys
+                end = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+                host = 'evil\\u202e\\x9b2Jexample\\u2028'.encode()
+                end.sendall(b'GET / HTTP/1.1\\r\\nHost: ' + host + b'\\r\\nConnection: close\\r\\n\\r\\n')
+                while end.recv(4096): pass
+                """, server.port,
+            ])
+        #expect(await request.wait() == 0)
+        await server.stop()
+        let log = await server.log
+        #expect(log.contains("evil"), "\(log)")
+        for line in log.split(separator: "\n") {
+            #expect(!line.unicodeScalars.contains { !$0.isVisible }, "\(line)")
+        }
     }
 }

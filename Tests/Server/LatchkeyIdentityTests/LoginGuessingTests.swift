@@ -1,3 +1,4 @@
+import HTTPTypes
 import Latchkey
 import LatchkeyRelyingParty
 import Testing
@@ -5,6 +6,32 @@ import Testing
 @testable import latchkey_identity
 
 @Suite("Guessing passwords") struct LoginGuessingTests {
+    /// The time of a check is long enough for all requests to arrive during the first ones.
+    @Test func `many passwords at once do not delay a login: the server is busy, or answers`()
+        async throws
+    {
+        try await TestServer.run(
+            cost: PasswordHash.Cost(logRounds: 12, blockSize: 8, parallelism: 1)
+        ) { server in
+            let answers = try await withThrowingTaskGroup(of: Answer.self) { group in
+                for number in 1...40 {
+                    group.addTask {
+                        try await TestBrowser(server: server).loginToSettings(
+                            "unknown\(number)", password: "wrong")
+                    }
+                }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            let busy = answers.filter { $0.status == 503 }
+            #expect(!busy.isEmpty && busy.count < answers.count)
+            #expect(busy.allSatisfy { $0.headers[.retryAfter] == "5" })
+            #expect(busy.allSatisfy { $0.body.contains("The server is busy.") })
+            #expect(answers.allSatisfy { [403, 503].contains($0.status) })
+            // A refused password does not count as wrong.
+            #expect(try await TestBrowser(server: server).loginToSettings("alice").status == 303)
+        }
+    }
+
     @Test func `a NUL after a user name does not make it another name`() async throws {
         try await TestServer.run { server in
             let browser = TestBrowser(server: server)

@@ -79,29 +79,6 @@ import Testing
         }
     }
 
-    @Test func `users are added and disabled from the command line`() async throws {
-        try await TemporaryDirectory.withDirectory { directory in
-            let database = try await IdentityProcess.storage(in: directory).location
-            let added = try await Self.runProgram(
-                ["users", "add", "carol", "--database", database], input: "a good password\n")
-            #expect(added.status == 0)
-            #expect(UUID(uuidString: added.output.split(separator: "\n").joined()) != nil)
-            let again = try await Self.runProgram(
-                ["users", "add", "CAROL", "--database", database], input: "another password\n")
-            #expect(
-                again.status != 0 && again.errors.contains("A user with this name exists already."))
-            let weak = try await Self.runProgram(
-                ["users", "add", "dave", "--database", database], input: "short\n")
-            #expect(weak.status != 0 && weak.errors.contains("8 to 256 bytes"))
-            #expect(
-                try await Self.runProgram(["users", "disable", "carol", "--database", database])
-                    .status == 0)
-            #expect(
-                try await Self.runProgram(["users", "disable", "erin", "--database", database])
-                    .status != 0)
-        }
-    }
-
     @Test(arguments: [
         ("{}", "clients: missing. Register a client: {"),
         ("nonsense", "the file is not valid JSON"),
@@ -135,7 +112,7 @@ import Testing
             let config = directory.appending(path: "config.json")
             try Data(json.utf8).write(to: config)
             let result = try await Self.runProgram([
-                "serve", "--config", config.path(), "--port", "0",
+                "serve", "--config", config.path(), "--port", "0", "--database", ":memory:",
             ])
             #expect(result.status == 1)
             #expect(result.output.isEmpty)
@@ -184,7 +161,6 @@ import Testing
                 #""identity": {"biometric": {"disable": true}}"#, "identity.biometric.disable",
                 "disabled, list_enabled, maximum_devices"
             ),
-            (#""connections": {"maximum": 1}"#, "connections.maximum", "per_address, total"),
             (#""rate_limits": {"tokens_per_address": 1}"#, "rate_limits.tokens_per_address", nil),
             (
                 #""extensions": {"locker": {"enable": false}}"#, "extensions.locker.enable",
@@ -193,11 +169,6 @@ import Testing
             (
                 #""attestation": {"requires": "presence", "tpm_anchors": ["/a"]}"#,
                 "attestation.requires", nil
-            ),
-            (
-                #""database": {"adress": "postgresql://db.example.com/latchkey"}"#,
-                "database.adress",
-                "address, connection_wait, maximum_connections, statement_timeout"
             ),
             (
                 #""clients": [{"client_id": "a"}, {"client_id": "b", "redirect_uri": "x"}]"#,
@@ -228,19 +199,14 @@ import Testing
                           "post_logout_redirect_uris": ["a:/"], "access_token_lifetime_seconds": 1,
                           "refresh_token_lifetime_seconds": 1, "refresh_token_idle_timeout_seconds": 1,
                           "refresh_token_rotation_enabled": false, "attestation_require": "none"}],
-             "rate_limits": {"token_per_address": 1, "challenge_per_address": 1, "biometric_per_user": 1,
-                             "locker_per_address": 1, "locker_per_user": 1, "attestation_per_address": 1,
-                             "attestation_per_user": 1},
-             "connections": {"per_address": 1, "total": 1},
+             "rate_limits": {"token_per_address": 1, "challenge_per_address": 1},
              "extensions": {"biometric_removal": false, "biometric_login_hint": false, "biometric_audience": false,
                             "locker": {"enabled": false, "level_shares": false, "background_scopes": ["openid"],
                                        "maximum_enrolments": 1}},
              "id_token_signing_alg": "RS256",
              "attestation": {"require": "none", "tpm_anchors": ["/a"], "piv_anchors": [], "simulated_anchors": [],
                              "accept_simulated": false, "approval_keys": "enrolled", "certificate_days": 1,
-                             "maximum_reuse_seconds": 1, "keep_endorsement": "hash", "broker_token_digest": ""},
-             "database": {"address": "postgresql://db.example.com/latchkey", "maximum_connections": 1,
-                          "statement_timeout": 1, "connection_wait": 1}}
+                             "maximum_reuse_seconds": 1, "keep_endorsement": "hash", "broker_token_digest": ""}}
             """#
         let configuration = try ServerConfiguration(json: Data(json.utf8))
         #expect(
@@ -249,7 +215,42 @@ import Testing
         #expect(
             configuration.clients[0].attestationRequire == "none"
                 && configuration.attestation != nil)
-        #expect(configuration.database?.address == "postgresql://db.example.com/latchkey")
+    }
+
+    @Test func `without a database, only the demo starts`() async throws {
+        try await TemporaryDirectory.withDirectory { directory in
+            let config = directory.path(of: "config.json")
+            try Data(#"{"clients": [{"client_id": "app"}]}"#.utf8).write(
+                to: URL(filePath: config))
+            let refused = try await Self.runProgram(["serve", "--config", config, "--port", "0"])
+            #expect(refused.status == 64 && refused.output.isEmpty)
+            #expect(refused.errors.contains("Name a database with --database: "))
+            let server = try await IdentityProcess([
+                "--config", config, "--port", "0", "--database", ":memory:",
+            ])
+            #expect(await server.stop() == 0)
+        }
+    }
+
+    @Test func `clients of another address than loopback need its public origin`() async throws {
+        try await TemporaryDirectory.withDirectory { directory in
+            let config = directory.path(of: "config.json")
+            let arguments = [
+                "--config", config, "--host", "0.0.0.0", "--port", "0", "--database", ":memory:",
+            ]
+            try Data(#"{"clients": [{"client_id": "app"}]}"#.utf8).write(
+                to: URL(filePath: config))
+            let refused = try await Self.runProgram(["serve"] + arguments)
+            #expect(refused.status == 1 && refused.output.isEmpty)
+            #expect(refused.errors.contains("Set public_origin in the configuration"))
+            try Data(
+                #"{"clients": [{"client_id": "app"}], "public_origin": "https://id.example.com"}"#
+                    .utf8
+            ).write(to: URL(filePath: config))
+            let server = try await IdentityProcess(arguments)
+            #expect(server.endpoint == "https://id.example.com")
+            #expect(await server.stop() == 0)
+        }
     }
 
     @Test func `the demo listens on loopback only`() async throws {

@@ -1,7 +1,7 @@
 import Foundation
-import GRDB
 import LatchkeyPostgreSQL
 import LatchkeyRelyingParty
+import LatchkeySQLite
 import LatchkeyTestSupport
 import Testing
 
@@ -13,14 +13,14 @@ import Testing
         + DatabaseApprovalKeyRegistry.migrations
 
     @Test func `the article describes the tables in SQLite`() async throws {
-        let database = SQLiteDatabase(try DatabaseQueue())
+        let database = try SQLiteDatabase()
         try await database.migrate(Self.migrations)
         let columns = try await Self.columns(
             of: database,
             """
             SELECT m.name AS table_name, p.name AS column_name, p.type AS type, p."notnull" = 0 AS is_nullable
             FROM sqlite_master AS m JOIN pragma_table_info(m.name) AS p
-            WHERE m.type = 'table' AND m.name LIKE 'latchkey%' ORDER BY m.name, p.cid
+            WHERE m.type = 'table' AND m.name LIKE 'latchkey%' AND m.name <> 'latchkey_migration' ORDER BY m.name, p.cid
             """)
         let keys = try await Self.keys(
             of: database,
@@ -28,7 +28,7 @@ import Testing
             SELECT m.name AS table_name, l.name AS index_name, i.name AS column_name,
                 CASE l.origin WHEN 'pk' THEN 'primary key' WHEN 'u' THEN 'unique' ELSE 'index' END AS kind
             FROM sqlite_master AS m JOIN pragma_index_list(m.name) AS l JOIN pragma_index_info(l.name) AS i
-            WHERE m.type = 'table' AND m.name LIKE 'latchkey%' ORDER BY m.name, l.name, i.seqno
+            WHERE m.type = 'table' AND m.name LIKE 'latchkey%' AND m.name <> 'latchkey_migration' ORDER BY m.name, l.name, i.seqno
             """)
         let article = try Article()
         #expect(columns == article.columns { $0.sqlite })

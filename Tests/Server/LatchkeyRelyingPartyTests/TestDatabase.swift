@@ -1,6 +1,6 @@
-import GRDB
 import LatchkeyPostgreSQL
 import LatchkeyRelyingParty
+import LatchkeySQLite
 import LatchkeyTestSupport
 
 /// The storage of the tests: SQLite in memory, or PostgreSQL with
@@ -13,8 +13,8 @@ enum TestDatabase {
         return database
     }
 
-    private static func empty() async throws -> any SQLDatabase {
-        guard PostgreSQLServer.isSelected else { return SQLiteDatabase(try DatabaseQueue()) }
+    static func empty() async throws -> any SQLDatabase {
+        guard PostgreSQLServer.isSelected else { return try SQLiteDatabase() }
         let address = try await PostgreSQLServer.shared.database()
         return try PostgreSQLDatabase(PostgreSQLConfiguration(address: address))
     }

@@ -21,8 +21,6 @@ package struct IdentityProcess: Sendable {
     package let clientID: String
     /// The demo users; empty without `--demo`.
     package let users: [User]
-    /// The URL of the management port, if one was requested.
-    package let management: String?
     private let process: RunningProgram
     /// The folder of the signing key file, if the test did not name a database.
     private let directory: TemporaryDirectory?
@@ -35,7 +33,6 @@ package struct IdentityProcess: Sendable {
         let endpoint: String
         let clientID: String
         let users: [User]?
-        let management: String?
     }
 
     /// The path of the program.
@@ -62,7 +59,6 @@ package struct IdentityProcess: Sendable {
             launcher + [try Self.program, "serve"] + arguments)
         rest = Task { await process.remainder() }
         (endpoint, clientID, users) = (ready.endpoint, ready.clientID, ready.users ?? [])
-        management = ready.management
         self.process = process
     }
 
@@ -84,21 +80,30 @@ package struct IdentityProcess: Sendable {
         return try #require(started, "the server did not start: \(failure)")
     }
 
-    /// Returns the location of a new database that several servers can use, and the arguments for
-    /// them: a file in the directory or, with `LATCHKEY_TEST_DATABASE=postgresql`, a database of
-    /// ``PostgreSQLServer/shared`` with a signing key file.
+    /// Returns the location of a new database with tables, which several servers can use, and the
+    /// arguments for them: a file in the directory or, with `LATCHKEY_TEST_DATABASE=postgresql`, a
+    /// database of ``PostgreSQLServer/shared`` with a signing key file.
     package static func storage(
         in directory: TemporaryDirectory
     ) async throws -> (location: String, arguments: [String]) {
         guard PostgreSQLServer.isSelected else {
             let file = directory.path(of: "identity.sqlite")
+            try await migrate(file)
             return (file, ["--database", file])
         }
         let address = try await PostgreSQLServer.shared.database()
+        try await migrate(address)
         return (
             address,
             ["--database", address, "--signing-key-file", try signingKeyFile(in: directory)]
         )
+    }
+
+    /// Creates the tables.
+    private static func migrate(_ location: String) async throws {
+        let result = try await SystemProgram(program).result(
+            of: ["migrate", "--database", location])
+        try #require(result.isSuccess, "\(result.text)")
     }
 
     /// Writes a signing key file, which PostgreSQL requires.

@@ -1,6 +1,7 @@
 package import Foundation
 internal import Glibc
 internal import LatchkeySimulators
+internal import Testing
 
 /// A PostgreSQL server in its own directory, which tests start, stop and restart. It ends, and its
 /// directory is deleted, with the process that started it.
@@ -225,6 +226,19 @@ package actor PostgreSQLServer {
             throw PostgreSQLServerError(text: "\(program): \(result.text)")
         }
         return result.text
+    }
+}
+
+/// Runs `body` with an empty database of a server that this test alone uses, then stops the server.
+package func withDatabase(
+    _ server: PostgreSQLServer, _ body: (_ address: String) async throws -> Void
+)
+    async throws
+{
+    try await withTeardown({
+        do { try await server.end() } catch { Issue.record(error) }
+    }) {
+        try await body(try await server.database())
     }
 }
 

@@ -23,6 +23,8 @@ final class PostgreSQLHandle {
     private let connection: OpaquePointer
     private let wakeUp: WakeUp
     private let statementTimeout: Duration
+    /// Whether statements of the current transaction may take a day.
+    var isUnlimited = false
     /// The names of prepared statements by text and types.
     private var prepared: [String: String] = [:]
     private var nextName = 0
@@ -267,9 +269,8 @@ final class PostgreSQLHandle {
     ///
     /// - Parameter failure: Set to the first failure.
     private func results(_ failure: inout SQLFailure?) throws -> Answer {
-        // A migration has no statement timeout, but the server and the network must still exist:
-        // TCP checks this.
-        let deadline = ContinuousClock.now + statementTimeout + Self.grace
+        let limit = isUnlimited ? .seconds(86_400) : statementTimeout + Self.grace
+        let deadline = ContinuousClock.now + limit
         var answer = Answer()
         while true {
             while PQflush(connection) == 1 { try wait(for: POLLIN | POLLOUT, until: deadline) }

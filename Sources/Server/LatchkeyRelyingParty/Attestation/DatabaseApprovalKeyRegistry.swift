@@ -1,5 +1,4 @@
 public import FoundationEssentials
-public import GRDB
 public import Latchkey
 
 /// The approval keys of presence brokers, each bound to the TPM that contains it, in a database.
@@ -24,19 +23,12 @@ public struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
         self.init(database, clock: database.clock)
     }
 
-    /// Creates a registry in SQLite.
-    ///
-    /// - Parameter database: A database with the migrations of ``registerMigrations(_:)``.
-    public init(_ database: any DatabaseWriter) {
-        self.init(SQLiteDatabase(database))
-    }
-
     package init(_ database: any SQLDatabase, clock: WallClock) {
         self.database = database
         self.clock = clock
     }
 
-    /// The migrations that create the tables.
+    /// The migration that creates the tables.
     public static let migrations = [
         SQLMigration(
             "latchkey approval keys 1",
@@ -44,7 +36,8 @@ public struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
                 CREATE TABLE latchkey_attestation_key (
                     thumbprint TEXT PRIMARY KEY NOT NULL,
                     endorsement BLOB NOT NULL,
-                    expires_at REAL NOT NULL
+                    expires_at REAL NOT NULL,
+                    is_simulated INTEGER NOT NULL
                 ) STRICT, WITHOUT ROWID;
                 CREATE INDEX latchkey_attestation_key_expiry ON latchkey_attestation_key (expires_at);
                 CREATE TABLE latchkey_approval_key (
@@ -53,27 +46,29 @@ public struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
                     enrolled_at REAL NOT NULL,
                     PRIMARY KEY (endorsement, name)
                 ) STRICT, WITHOUT ROWID;
-                """),
-        SQLMigration(
-            "latchkey approval keys 2",
-            sqlite:
-                "ALTER TABLE latchkey_attestation_key ADD COLUMN is_simulated INTEGER NOT NULL DEFAULT 0",
-            postgreSQL:
-                "ALTER TABLE latchkey_attestation_key ADD COLUMN is_simulated BOOLEAN NOT NULL DEFAULT false"
-        ),
+                """,
+            postgreSQL: """
+                CREATE TABLE latchkey_attestation_key (
+                    thumbprint TEXT PRIMARY KEY NOT NULL,
+                    endorsement BYTEA NOT NULL,
+                    expires_at DOUBLE PRECISION NOT NULL,
+                    is_simulated BOOLEAN NOT NULL
+                );
+                CREATE INDEX latchkey_attestation_key_expiry ON latchkey_attestation_key (expires_at);
+                CREATE TABLE latchkey_approval_key (
+                    endorsement BYTEA NOT NULL,
+                    name BYTEA NOT NULL,
+                    enrolled_at DOUBLE PRECISION NOT NULL,
+                    PRIMARY KEY (endorsement, name)
+                );
+                """)
     ]
-
-    /// Registers the migrations that create the tables in SQLite.
-    public static func registerMigrations(_ migrator: inout DatabaseMigrator) {
-        migrator.register(migrations)
-    }
 
     /// Records the endorsement key under which an attestation key was activated.
     ///
     /// The owner of a simulator can activate any attestation key there. So a simulator's
     /// endorsement key does not replace that of a TPM. Otherwise the last call for an attestation
-    /// key replaces the record. Also deletes expired records: in SQLite all, in PostgreSQL at most
-    /// 100.
+    /// key replaces the record. Also deletes at most 100 expired records.
     ///
     /// - Parameters:
     ///   - attestationKey: ``PendingActivation/attestationKey``, after the secret of the activation
@@ -92,7 +87,9 @@ public struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
         let clock = clock
         try await database.write { database in
             let now = clock.timestamp(in: database)
-            try database.deleteExpired(from: "latchkey_attestation_key", at: now)
+            try database.execute(
+                database.deletionOfExpired(
+                    from: "latchkey_attestation_key", key: "thumbprint", at: now))
             try database.execute(
                 """
                 INSERT INTO latchkey_attestation_key (thumbprint, endorsement, is_simulated, expires_at)

@@ -1,5 +1,4 @@
 public import FoundationEssentials
-public import GRDB
 public import Latchkey
 internal import LatchkeyJOSE
 
@@ -43,20 +42,7 @@ public struct LockerRegistry: Sendable {
         seal = try LevelShareSeal(key: shareKey)
     }
 
-    /// Creates a registry in SQLite.
-    ///
-    /// - Parameters:
-    ///   - database: A database with the migrations of ``registerMigrations(_:)``, with foreign
-    ///     keys enforced, GRDB's default.
-    ///   - project: Projects on the same database do not see each other's enrolments.
-    ///   - shareKey: The 32 bytes that seal the shares. An attacker with this key and the database
-    ///     can read the shares.
-    /// - Throws: `KeystoreError` with code `invalidInput` if `shareKey` has another length.
-    public init(_ database: any DatabaseWriter, project: String, shareKey: SecretBytes) throws {
-        try self.init(SQLiteDatabase(database), project: project, shareKey: shareKey)
-    }
-
-    /// The migrations that create the tables.
+    /// The migration that creates the tables.
     public static let migrations = [
         SQLMigration(
             "latchkey locker 1",
@@ -72,6 +58,8 @@ public struct LockerRegistry: Sendable {
                     background_share BLOB,
                     active_share BLOB,
                     created_at REAL NOT NULL,
+                    last_used_at REAL,
+                    attestation TEXT,
                     CHECK ((background_share IS NULL) = (active_share IS NULL))
                 ) STRICT;
                 CREATE INDEX latchkey_locker_enrolment_user
@@ -80,24 +68,37 @@ public struct LockerRegistry: Sendable {
                     enrolment_id TEXT NOT NULL REFERENCES latchkey_locker_enrolment (id) ON DELETE CASCADE,
                     kid TEXT NOT NULL,
                     jwk TEXT NOT NULL,
+                    attestation TEXT,
                     PRIMARY KEY (enrolment_id, kid)
                 ) STRICT, WITHOUT ROWID;
-                """),
-        SQLMigration(
-            "latchkey locker 2",
-            sqlite: "ALTER TABLE latchkey_locker_enrolment ADD COLUMN last_used_at REAL"),
-        SQLMigration(
-            "latchkey locker 3",
-            sqlite: """
-                ALTER TABLE latchkey_locker_enrolment ADD COLUMN attestation TEXT;
-                ALTER TABLE latchkey_locker_easy_access_key ADD COLUMN attestation TEXT;
-                """),
+                """,
+            postgreSQL: """
+                CREATE TABLE latchkey_locker_enrolment (
+                    id TEXT PRIMARY KEY NOT NULL,
+                    project TEXT NOT NULL,
+                    user_id TEXT NOT NULL,
+                    client_id TEXT NOT NULL,
+                    kid TEXT NOT NULL,
+                    jwk TEXT NOT NULL,
+                    device_info TEXT NOT NULL,
+                    background_share BYTEA,
+                    active_share BYTEA,
+                    created_at DOUBLE PRECISION NOT NULL,
+                    last_used_at DOUBLE PRECISION,
+                    attestation TEXT,
+                    CHECK ((background_share IS NULL) = (active_share IS NULL))
+                );
+                CREATE INDEX latchkey_locker_enrolment_user
+                    ON latchkey_locker_enrolment (project, user_id, created_at);
+                CREATE TABLE latchkey_locker_easy_access_key (
+                    enrolment_id TEXT NOT NULL REFERENCES latchkey_locker_enrolment (id) ON DELETE CASCADE,
+                    kid TEXT NOT NULL,
+                    jwk TEXT NOT NULL,
+                    attestation TEXT,
+                    PRIMARY KEY (enrolment_id, kid)
+                );
+                """)
     ]
-
-    /// Registers the migrations that create the tables in SQLite.
-    public static func registerMigrations(_ migrator: inout DatabaseMigrator) {
-        migrator.register(migrations)
-    }
 
     /// Confirms that an enrolment still exists, in the transaction that stores a session of
     /// background access. It cannot be deleted until the transaction ends.
@@ -325,6 +326,15 @@ public struct LockerRegistry: Sendable {
 }
 
 extension LockerRegistry {
+    /// Deletes the enrolment with this ID, of any user, in a transaction of the registry's database.
+    ///
+    /// - Returns: Whether there was one.
+    package func remove(id: String, in connection: any SQLConnection) throws -> Bool {
+        try Self.lock(id, in: connection)
+        return try connection.execute(
+            "DELETE FROM latchkey_locker_enrolment WHERE project = \(project) AND id = \(id)") == 1
+    }
+
     private static let revoked = LockerRequestError(.enrolmentRevoked, "there is no such enrolment")
     private static let tooManyKeys = LockerRequestError(
         .easyAccessLimit, "the enrolment has the maximum number of easy-access keys")

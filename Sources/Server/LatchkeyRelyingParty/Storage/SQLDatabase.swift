@@ -1,5 +1,5 @@
-/// A database for the stores of this library: SQLite (``SQLiteDatabase``), PostgreSQL
-/// (`LatchkeyPostgreSQL`), or another client of these engines.
+/// A database for the stores of this library: SQLite (`SQLiteDatabase` of `LatchkeySQLite`),
+/// PostgreSQL (`PostgreSQLDatabase` of `LatchkeyPostgreSQL`), or another client of these engines.
 ///
 /// The body of a transaction is synchronous: it contains statements only, and can be repeated. An
 /// implementation runs it on a thread that may block, not on the cooperative thread pool.
@@ -25,9 +25,11 @@ public protocol SQLDatabase: Sendable {
     func write<R: Sendable>(_ body: @escaping @Sendable (any SQLConnection) throws -> R)
         async throws -> R
 
-    /// Runs the migrations that this database does not contain, in this order. Of several
-    /// processes, one runs them, and the others wait.
-    func migrate(_ migrations: [SQLMigration]) async throws
+    /// Runs a transaction that changes tables, as ``write(_:)`` without a limit for the time of a
+    /// statement. By default, this is ``write(_:)``.
+    func changeTables<R: Sendable>(
+        _ body: @escaping @Sendable (any SQLConnection) throws -> R
+    ) async throws -> R
 }
 
 /// The statements of one transaction. Valid within the transaction's body only.
@@ -110,6 +112,13 @@ public struct SQLFailure: Error, Hashable, Sendable, CustomStringConvertible {
 }
 
 extension SQLDatabase {
+    /// Runs the transaction with the limits of ``write(_:)``.
+    public func changeTables<R: Sendable>(
+        _ body: @escaping @Sendable (any SQLConnection) throws -> R
+    ) async throws -> R {
+        try await write(body)
+    }
+
     /// The time of the database's machine.
     package var clock: WallClock { WallClock(offset: { clockOffset }) }
 
@@ -140,35 +149,31 @@ extension SQLConnection {
         }
     }
 
-    /// Deletes expired rows. In PostgreSQL at most 100, and none that another transaction uses, so
-    /// that cleaning neither waits nor takes longer with more rows.
-    package func deleteExpired(
-        from table: StaticString, by column: StaticString = "expires_at", at now: Double,
-        except others: SQLText? = nil
-    ) throws {
-        try execute(deletionOfExpired(from: table, by: column, at: now, except: others))
-    }
-
-    /// The statement of ``deleteExpired(from:by:at:except:)``.
+    /// The statement that deletes expired rows: at most `limit`, and in PostgreSQL none that another
+    /// transaction uses, so that cleaning neither waits nor takes longer with more rows.
     ///
     /// - Parameters:
+    ///   - key: The primary key, one column.
     ///   - column: The column with the time of expiry. It has an index.
-    ///   - others: The condition for expired rows that are not deleted.
+    ///   - condition: Only the expired rows that meet it.
     package func deletionOfExpired(
-        from table: StaticString, by column: StaticString = "expires_at", at now: Double,
-        except others: SQLText? = nil
+        from table: StaticString, key: StaticString, by column: StaticString = "expires_at",
+        at now: Double, where condition: SQLText = "TRUE", limit: Int = 100
     ) -> SQLText {
-        let (name, column) = (SQLText(constant: table), SQLText(constant: column))
-        let kept: SQLText = if let others { " AND NOT (\(others))" } else { "" }
-        return switch dialect {
-        case .sqlite: "DELETE FROM \(name) WHERE \(column) <= \(now)\(kept)"
+        let (name, key) = (SQLText(constant: table), SQLText(constant: key))
+        let column = SQLText(constant: column)
         // The order makes PostgreSQL use the index. Without it, a prepared statement reads the
         // whole table, because its plan assumes that a third of all rows are expired.
+        let expired: SQLText =
+            """
+            FROM \(name) WHERE \(column) <= \(now) AND \(condition) ORDER BY \(column) LIMIT \(limit)
+            """
+        return switch dialect {
+        case .sqlite: "DELETE FROM \(name) WHERE \(key) IN (SELECT \(key) \(expired))"
         case .postgreSQL:
             """
             DELETE FROM \(name) WHERE ctid = ANY (ARRAY(
-                SELECT ctid FROM \(name) WHERE \(column) <= \(now)\(kept)
-                ORDER BY \(column) LIMIT 100 FOR UPDATE SKIP LOCKED))
+                SELECT ctid \(expired) FOR UPDATE SKIP LOCKED))
             """
         }
     }

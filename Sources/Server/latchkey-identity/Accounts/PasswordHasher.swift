@@ -3,11 +3,18 @@ import CryptoExtras
 import FoundationEssentials
 import Latchkey
 import LatchkeyPlatform
+import Synchronization
 
 /// Hashes and checks passwords one at a time on a thread. Event loops and the cooperative pool do
 /// not block, and at most one hash's memory is in use.
 final class PasswordHasher: Sendable {
+    /// The maximum number of passwords that wait for their check.
+    static let maximumWaiting = 8
+    /// Seconds after which a client can repeat a refused check.
+    static let retryAfter = 5
+
     private let thread = BlockingThread()
+    private let waiting = Atomic(0)
     private let cost: PasswordHash.Cost
     /// The hash that an unknown user's password is compared with, so that the answer takes the same
     /// time.
@@ -25,12 +32,21 @@ final class PasswordHasher: Sendable {
 
     /// Whether `password` matches the stored hash. Without a stored hash, returns false after the
     /// same time.
+    ///
+    /// - Throws: ``Busy``
     func matches(_ password: String, stored: String?) async throws -> Bool {
+        defer { waiting.subtract(1, ordering: .relaxed) }
+        guard waiting.add(1, ordering: .relaxed).newValue <= Self.maximumWaiting else {
+            throw Busy()
+        }
         let known = stored.flatMap(PasswordHash.init)
         return try await thread.run { [decoy] in
             try (known ?? decoy).matches(password) && known != nil
         }
     }
+
+    /// ``maximumWaiting`` passwords wait already.
+    struct Busy: Error {}
 }
 
 /// A password's scrypt hash (RFC 7914) in the PHC text form: `$scrypt$ln=15,r=8,p=3$salt$hash`.

@@ -26,14 +26,14 @@ struct UserStore: Sendable {
         guard (8...256).contains(password.utf8.count) else { throw AddError.weakPassword }
         let user = User(
             id: UUID().uuidString.lowercased(), username: username,
-            password: try await hasher.hash(password),
-            isAnonymous: isAnonymous, isDisabled: false, createdAt: clock.timestamp)
+            password: try await hasher.hash(password), isAnonymous: isAnonymous,
+            createdAt: clock.timestamp)
         let inserted = try await database.write {
             try $0.execute(
                 """
-                INSERT INTO "user" (id, username, password, is_anonymous, is_disabled, created_at)
-                VALUES (\(user.id), \(user.username), \(user.password), \(user.isAnonymous), \(user.isDisabled),
-                    \(user.createdAt))
+                INSERT INTO "user" (id, username, name_key, password, is_anonymous, created_at)
+                VALUES (\(user.id), \(user.username), \(User.key(username)), \(user.password),
+                    \(user.isAnonymous), \(user.createdAt))
                 ON CONFLICT DO NOTHING
                 """)
         }
@@ -58,28 +58,11 @@ struct UserStore: Sendable {
         try await database.read { try User.user(named: username, in: $0) }
     }
 
-    /// Returns the user if the password is correct and the user is enabled. Takes the same time
-    /// without a user.
-    func authenticate(_ user: User?, password: String) async throws -> User? {
-        let matches = try await hasher.matches(password, stored: user?.password)
-        guard let user, matches, !user.isDisabled else { return nil }
-        return user
-    }
-
-    /// Enables or disables a user. Disabling also ends the user's sessions.
+    /// Returns the user if the password is correct. Takes the same time without a user.
     ///
-    /// - Returns: Whether there is such a user.
-    func setDisabled(_ isDisabled: Bool, username: String) async throws -> Bool {
-        try await database.write { database in
-            guard let user = try User.user(named: username, in: database) else { return false }
-            try database.execute(
-                "UPDATE \"user\" SET is_disabled = \(isDisabled) WHERE id = \(user.id)")
-            guard isDisabled else { return true }
-            try database.execute("DELETE FROM offline_grant WHERE user_id = \(user.id)")
-            try database.execute("DELETE FROM web_session WHERE user_id = \(user.id)")
-            try database.execute("DELETE FROM authorization_code WHERE user_id = \(user.id)")
-            return true
-        }
+    /// - Throws: `PasswordHasher.Busy`
+    func authenticate(_ user: User?, password: String) async throws -> User? {
+        try await hasher.matches(password, stored: user?.password) ? user : nil
     }
 }
 
@@ -91,7 +74,6 @@ struct User: Sendable {
     /// A ``PasswordHash`` in its text form.
     let password: String
     let isAnonymous: Bool
-    let isDisabled: Bool
     /// Seconds since 1970.
     let createdAt: Double
 }
@@ -100,9 +82,16 @@ extension User {
     init(_ row: SQLRow) throws {
         self.init(
             id: try row.text("id"), username: try row.text("username"),
-            password: try row.text("password"),
-            isAnonymous: try row.bool("is_anonymous"), isDisabled: try row.bool("is_disabled"),
+            password: try row.text("password"), isAnonymous: try row.bool("is_anonymous"),
             createdAt: try row.real("created_at"))
+    }
+
+    /// The name with ASCII letters in lower case. No two users have the same.
+    static func key(_ username: String) -> String {
+        let bytes = username.utf8.map {
+            (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0
+        }
+        return String(decoding: bytes, as: UTF8.self)
     }
 
     static func user(id: String, in database: any SQLConnection) throws -> User? {
@@ -111,11 +100,6 @@ extension User {
 
     /// The user of this name, ignoring the case of ASCII letters.
     static func user(named username: String, in database: any SQLConnection) throws -> User? {
-        let matches: SQLText =
-            switch database.dialect {
-            case .sqlite: "username = \(username)"
-            case .postgreSQL: "lower(username COLLATE \"C\") = lower(\(username) COLLATE \"C\")"
-            }
-        return try database.row("SELECT * FROM \"user\" WHERE \(matches)").map(User.init)
+        try database.row("SELECT * FROM \"user\" WHERE name_key = \(key(username))").map(User.init)
     }
 }

@@ -28,7 +28,6 @@ struct WebSessionStore: Sendable {
                 try database.execute(
                     "DELETE FROM web_session WHERE digest = \(OpaqueToken.digest(old))")
             }
-            try database.deleteExpired(from: "web_session", at: now)
             try database.execute(
                 """
                 INSERT INTO web_session (digest, user_id, auth_time, expires_at)
@@ -46,9 +45,7 @@ struct WebSessionStore: Sendable {
                 SELECT user_id, auth_time FROM web_session
                 WHERE digest = \(OpaqueToken.digest(token)) AND expires_at > \(clock.timestamp(in: database))
                 """)
-            guard
-                let session, let user = try User.user(id: session.text("user_id"), in: database),
-                !user.isDisabled
+            guard let session, let user = try User.user(id: session.text("user_id"), in: database)
             else { return nil }
             return Session(user: user, authTime: try session.real("auth_time"))
         }

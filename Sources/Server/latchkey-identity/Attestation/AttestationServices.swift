@@ -2,15 +2,12 @@ import FoundationEssentials
 import Latchkey
 import LatchkeyJOSE
 import LatchkeyRelyingParty
-import Logging
 
 /// The verifier, authority, registry and limits of attestation.
 struct AttestationServices: Sendable {
     let configuration: AttestationConfiguration
     let registry: DatabaseApprovalKeyRegistry
     let pending: PendingActivations
-    let addressLimit: RateLimiter
-    let userLimit: RateLimiter
     private let anchors: AnchorFiles
     private let approvalKeys: any ApprovalKeyRegistry
     /// Whether an approval key is still accepted, in any TPM.
@@ -28,11 +25,10 @@ struct AttestationServices: Sendable {
         guard let own = configuration.attestation else { return nil }
         self.configuration = own
         self.clock = clock
-        issuer = try await Self.issuer(
-            Self.issuerKeys[0], "Latchkey attestation CA", secrets, clock)
+        issuer = try await Self.issuer("Latchkey attestation CA", secrets, clock)
         simulatedIssuer = try await Self.issuer(
-            Self.issuerKeys[1], "Latchkey attestation CA (simulated)", secrets, clock)
-        anchors = try AnchorFiles(own, clock: clock)
+            "Latchkey attestation CA (simulated)", secrets, clock)
+        anchors = try AnchorFiles(own)
         registry = DatabaseApprovalKeyRegistry(database, clock: clock)
         switch own.approvalKeys {
         case .enrolled: (approvalKeys, isApproved) = (registry, registry.isEnrolled)
@@ -41,49 +37,42 @@ struct AttestationServices: Sendable {
             (approvalKeys, isApproved) = (ListedApprovalKeys(names), { names.contains($0) })
         }
         pending = PendingActivations(database: database, clock: clock)
-        addressLimit = .perMinute(
-            "attestationPerAddress", configuration.rateLimits.attestationPerAddress, database, clock
-        )
-        userLimit = .perMinute(
-            "attestationPerUser", configuration.rateLimits.attestationPerUser, database, clock)
     }
 
-    /// The authority with the current anchors.
-    func authority(_ logger: Logger) -> EndorsementAuthority {
-        let anchors = anchors.current(logger)
-        return EndorsementAuthority(
+    var authority: EndorsementAuthority {
+        EndorsementAuthority(
             anchors: AttestationAnchors(tpm: anchors.tpm, simulated: anchors.simulated),
-            issuer: issuer,
-            simulatedIssuer: simulatedIssuer, certificateDays: configuration.certificateDays,
-            clock: clock)
+            issuer: issuer, simulatedIssuer: simulatedIssuer,
+            certificateDays: configuration.certificateDays, clock: clock)
     }
 
-    /// The verifier with the current anchors.
-    private func verifier(_ logger: Logger) throws -> AttestationVerifier {
-        let anchors = anchors.current(logger)
-        return AttestationVerifier(
-            anchors: AttestationAnchors(
-                piv: anchors.piv, aik: try .init(roots: [issuer.certificate]),
-                simulated: try .init([
-                    anchors.simulated, .init(roots: [simulatedIssuer.certificate]),
-                ])),
-            approvalKeys: approvalKeys, clock: clock)
+    private var verifier: AttestationVerifier {
+        get throws {
+            AttestationVerifier(
+                anchors: AttestationAnchors(
+                    piv: anchors.piv, aik: try .init(roots: [issuer.certificate]),
+                    simulated: try .init([
+                        anchors.simulated, .init(roots: [simulatedIssuer.certificate]),
+                    ])),
+                approvalKeys: approvalKeys, clock: clock)
+        }
     }
-
-    /// The names of the authorities' keys in ``SecretStore``.
-    static let issuerKeys = ["attestation issuer", "attestation issuer simulated"]
 
     /// The authority of this name. It is created on first use and stored in the database.
-    private static func issuer(
-        _ secret: String, _ name: String, _ secrets: SecretStore, _ clock: WallClock
-    ) async throws -> AttestationIssuer {
-        let stored = try await secrets.signingKey(secret) {
+    private static func issuer(_ name: String, _ secrets: SecretStore, _ clock: WallClock)
+        async throws -> AttestationIssuer
+    {
+        let stored = try await secrets.privateKey(name) {
             let made = try AttestationIssuer.generate(name: name, at: clock.now)
-            return try CanonicalJSON.encode([
-                "certificate": Base64URL.encode(made.certificate), "private_key": made.privateKey,
-            ])
+            return SecretBytes(
+                try CanonicalJSON.encode([
+                    "certificate": Base64URL.encode(made.certificate),
+                    "private_key": made.privateKey,
+                ]))
         }
-        let members = try JSONDecoder().decode([String: String].self, from: stored)
+        let members = try stored.withUnsafeBytes {
+            try JSONDecoder().decode([String: String].self, from: Data($0))
+        }
         return try AttestationIssuer(
             certificate: members["certificate"].flatMap { Base64URL.decode($0) } ?? Data(),
             privateKey: members["private_key"] ?? "")
@@ -128,11 +117,11 @@ struct AttestationServices: Sendable {
     /// - Parameter challenge: The token of the statement. A well-formed statement uses it up.
     /// - Returns: The Name of the key.
     func enrolApprovalKey(
-        _ attestation: Data, challenge: String, of challenges: any ChallengeStore, logger: Logger
+        _ attestation: Data, challenge: String, of challenges: any ChallengeStore
     ) async throws -> Data {
         try await registry.enrol(
             AttestationStatement(json: attestation), challenge: challenge, of: challenges,
-            verifiedBy: verifier(logger),
+            verifiedBy: verifier,
             acceptsSimulated: configuration.acceptSimulated)
     }
 
@@ -170,10 +159,9 @@ struct AttestationServices: Sendable {
     ///   - issuer: The server's origin, whose host is the RP ID.
     func verify(
         _ attestation: Data, of key: DevicePublicKey, named kid: KeyID, challenge: String,
-        issuer: String,
-        under requirement: AttestationRequirement, logger: Logger
+        issuer: String, under requirement: AttestationRequirement
     ) async throws -> AttestationRecord {
-        let verdict = try await verifier(logger).verify(
+        let verdict = try await verifier.verify(
             AttestationStatement(json: attestation), of: key,
             for: AttestationExpectation(
                 challenge: Data(challenge.utf8),

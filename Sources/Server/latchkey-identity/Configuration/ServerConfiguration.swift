@@ -22,7 +22,6 @@ struct ServerConfiguration: Sendable, Codable {
     var identity = Identity()
     var clients: [ClientConfiguration]
     var rateLimits = RateLimits()
-    var connections = Connections()
     /// Features that deployed Authgear servers lack. All are on by default.
     var extensions = Extensions()
     /// The algorithm that signs ID tokens: `ES256`, or `RS256` as on deployed Authgear servers.
@@ -30,9 +29,6 @@ struct ServerConfiguration: Sendable, Codable {
     /// Whether clients can or must prove that keys are in hardware. Absent by default: then the
     /// server neither announces nor accepts attestations.
     var attestation: AttestationConfiguration?
-    /// A PostgreSQL database. Absent by default: then the server uses the SQLite file of
-    /// `--database`, or memory.
-    var database: DatabaseConfiguration?
 
     struct Authentication: Sendable, Codable {
         /// The kinds of identity that a user may have. Without `biometric`, biometric requests fail
@@ -55,32 +51,13 @@ struct ServerConfiguration: Sendable, Codable {
         var maximumDevices = 100
     }
 
+    /// The limits of this process.
     struct RateLimits: Sendable, Codable {
-        /// Requests to the token endpoint, per address and minute.
+        /// Requests to the token, locker and attestation endpoints, per address and minute.
         var tokenPerAddress = 120
         /// Challenges, per address and minute. A challenge expires after five minutes, so at most
         /// five times as many are stored per address.
         var challengePerAddress = 120
-        /// Biometric requests, per user and minute.
-        var biometricPerUser = 60
-        /// Requests to the locker's endpoints, per address and minute.
-        var lockerPerAddress = 120
-        /// Locker requests with a valid signature, per user and minute.
-        var lockerPerUser = 60
-        /// Requests to the attestation endpoints, per address and minute.
-        var attestationPerAddress = 60
-        /// Requests to the attestation endpoints, per user and minute.
-        var attestationPerUser = 20
-    }
-
-    struct Connections: Sendable, Codable {
-        /// The maximum number of open connections of one IPv4 address, or of one IPv6 network of 64
-        /// bits. Does not apply to ``trustedProxies``. Raise it for a proxy that is not listed
-        /// there.
-        var perAddress = 256
-        /// The maximum number of open connections. Above it, a new connection replaces the longest
-        /// idle one.
-        var total = 768
     }
 
     struct Extensions: Sendable, Codable {
@@ -138,9 +115,6 @@ extension ServerConfiguration {
             if given["attestation"]?.object != nil {
                 defaults["attestation"] = .object(try Self.members(AttestationConfiguration()))
             }
-            if given["database"]?.object != nil {
-                defaults["database"] = .object(try Self.members(DatabaseConfiguration()))
-            }
             var merged = JSONValue.object(defaults).replacing(with: given)
             if case .object(var members) = merged, case .array(let clients) = members["clients"] {
                 var defaults = try Self.members(ClientConfiguration(id: "", redirectURIs: []))
@@ -162,12 +136,9 @@ extension ServerConfiguration {
     private static var complete: ServerConfiguration {
         var client = ClientConfiguration(id: "", name: "")
         client.attestationRequire = ""
-        var database = DatabaseConfiguration()
-        database.address = ""
         var configuration = ServerConfiguration(clients: [client])
         configuration.publicOrigin = ""
         configuration.attestation = AttestationConfiguration()
-        configuration.database = database
         return configuration
     }
 
@@ -202,28 +173,17 @@ extension ServerConfiguration {
         for (name, limit) in [
             ("rate_limits.token_per_address", rateLimits.tokenPerAddress),
             ("rate_limits.challenge_per_address", rateLimits.challengePerAddress),
-            ("rate_limits.biometric_per_user", rateLimits.biometricPerUser),
-            ("rate_limits.locker_per_address", rateLimits.lockerPerAddress),
-            ("rate_limits.locker_per_user", rateLimits.lockerPerUser),
-            ("rate_limits.attestation_per_address", rateLimits.attestationPerAddress),
-            ("rate_limits.attestation_per_user", rateLimits.attestationPerUser),
-            ("connections.per_address", connections.perAddress),
-            ("connections.total", connections.total),
             ("identity.biometric.maximum_devices", identity.biometric.maximumDevices),
             ("extensions.locker.maximum_enrolments", locker.maximumEnrolments),
         ] where limit < 1 {
             throw ConfigurationError("\(name): must be at least 1")
         }
-        try database?.validate()
         if let attestation {
             try attestation.validate(clients)
         } else if let client = clients.first(where: { $0.attestationRequire != nil }) {
             throw ConfigurationError(
                 "client \(client.id): attestation_require needs the member attestation",
                 "Add attestation with trust anchors, or remove attestation_require.")
-        }
-        guard connections.total <= 1_000_000 else {
-            throw ConfigurationError("connections.total: must be at most 1000000")
         }
         guard !locker.backgroundScopes.isEmpty,
             Set(locker.backgroundScopes).isSubset(of: Scope.narrow)

@@ -43,7 +43,7 @@ struct AttestationEndpoints: Sendable {
         else {
             throw OAuthError.invalidRequest("ek_certificates and attestation_key are not base64url")
         }
-        let (challenge, activation) = try attestation.authority(context.logger).challenge(
+        let (challenge, activation) = try attestation.authority.challenge(
             endorsement: certificates.compactMap { $0 }, attestationKey: area)
         let id = try await attestation.pending.add(activation, of: user)
         let answer = Begun(
@@ -65,7 +65,7 @@ struct AttestationEndpoints: Sendable {
         guard let activation = try await attestation.pending.take(id, of: user) else {
             throw AttestationError(.activationFailed, "there is no such activation of this user")
         }
-        let authority = attestation.authority(context.logger)
+        let authority = attestation.authority
         let chain =
             if attestation.configuration.keepsEndorsement {
                 try await authority.certificate(
@@ -88,8 +88,7 @@ struct AttestationEndpoints: Sendable {
             throw OAuthError.invalidRequest("challenge is not a string")
         }
         let name = try await attestation.enrolApprovalKey(
-            CanonicalJSON.encode(statement), challenge: challenge, of: services.challenges,
-            logger: context.logger)
+            CanonicalJSON.encode(statement), challenge: challenge, of: services.challenges)
         context.logger.notice(
             "approval key enrolled", metadata: ["name": "\(AttestationConfiguration.text(name))"])
         return try .json(["name": AttestationConfiguration.text(name)])
@@ -101,19 +100,15 @@ struct AttestationEndpoints: Sendable {
     /// The ID of the user whose bearer token with full access the request has, or
     /// ``administrator``.
     private func user(_ request: Request, _ context: IdentityContext) async throws -> String {
-        try await attestation.addressLimit.require(context.network)
+        try services.tokenLimit.require(context.network)
         let bearer = request.bearerToken
-        if attestation.isAdministrator(bearer) {
-            try await attestation.userLimit.require(Self.administrator)
-            return Self.administrator
-        }
+        if attestation.isAdministrator(bearer) { return Self.administrator }
         guard let session = try await services.session(bearer: bearer) else {
             throw OAuthError.invalidToken("the access token is unknown or has expired")
         }
         guard session.grant.hasFullAccess else {
             throw OAuthError.insufficientScope(Scope.fullAccess)
         }
-        try await attestation.userLimit.require(session.user.id)
         return session.user.id
     }
 }

@@ -49,7 +49,7 @@ struct AuthorizationRequest: Sendable {
         self.client = client
         redirectURI = uri
         state = fields["state"]
-        do {
+        do throws(OAuthError) {
             if let name = fields.repeatedField {
                 throw OAuthError.invalidRequest("\(name) is repeated")
             }
@@ -84,10 +84,8 @@ struct AuthorizationRequest: Sendable {
             usernameHint = if case .username(let name) = hint { name } else { nil }
             suppressesSession = fields["x_suppress_idp_session_cookie"] == "true"
             isCancelled = fields["x_cancel"] == "1"
-        } catch let error as OAuthError {
-            throw .redirect(uri, state: fields["state"], error)
         } catch {
-            throw .redirect(uri, state: fields["state"], .serverError)
+            throw .redirect(uri, state: fields["state"], error)
         }
     }
 
@@ -127,12 +125,12 @@ struct AuthorizationRequest: Sendable {
 
     private static func pinnedUser(
         _ hint: LoginHint?, idTokenHint: String?, services: IdentityServices
-    ) async throws -> String? {
+    ) async throws(OAuthError) -> String? {
         var pinned: String?
         if case .userID(let id) = hint { pinned = id }
         guard let idTokenHint else { return pinned }
         guard
-            let token = try await services.signer.verify(idTokenHint),
+            let token = await services.signer.verify(idTokenHint),
             token.issuer == services.origin.current,
             pinned == nil || pinned == token.subject
         else { throw OAuthError.invalidRequest("invalid id_token_hint") }

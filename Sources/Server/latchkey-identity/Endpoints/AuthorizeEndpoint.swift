@@ -62,8 +62,8 @@ struct AuthorizeEndpoint: Sendable {
             return try await body(
                 AuthorizationRequest(fields, services: services), services.cookies(of: request))
         } catch AuthorizationRequest.Failure.page(let message) {
-            return services.pages.message(
-                title: "Could not log in", text: message, status: .badRequest)
+            return Page.message(title: "Could not log in", text: message).response(
+                status: .badRequest)
         } catch AuthorizationRequest.Failure.redirect(let uri, let state, let error) {
             return try .seeOther(
                 uri.adding(

@@ -74,11 +74,11 @@ struct DiscoveryEndpoint: Sendable {
                 attestation.requirement(client).level.rawValue)
         }
         document["grant_types_supported"] = .array(grantTypes.map { .string($0.rawValue) })
-        return try .json(document)
+        return try .json(document).cachedForAnHour
     }
 
-    func keys(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        try .json(["keys": await services.signer.published()])
+    func keys(_ request: Request, _ context: IdentityContext) throws -> Response {
+        try .json(["keys": services.signer.published]).cachedForAnHour
     }
 }
 
@@ -87,10 +87,9 @@ struct ChallengeEndpoint: Sendable {
     let services: IdentityServices
 
     func issue(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        guard try await services.challengeLimit.admit(context.network) else {
+        if let seconds = services.challengeLimit.admit(context.network) {
             var refusal = try APIError.rateLimited.response()
-            refusal.headers[.retryAfter] = String(
-                try await services.challengeLimit.secondsToWait(context.network))
+            refusal.headers[.retryAfter] = String(seconds)
             return refusal
         }
         let purpose = try purpose(in: try await request.jsonObject(context))

@@ -45,7 +45,7 @@ struct LockerEndpoints: Sendable {
         let requirement = try requirement(attestation, session, isDeviceKey: true)
         var proof = try await locker.verifier.verifyEnrolment(assertion, audience: services.issuer)
         proof.deviceKey.attestation = try await verify(
-            attestation, of: proof.deviceKey, assertion, requirement, context)
+            attestation, of: proof.deviceKey, assertion, requirement)
         let enrolment = LockerEnrolment(
             userID: session.user.id, clientID: session.grant.clientID, deviceKey: proof.deviceKey,
             info: proof.info,
@@ -77,8 +77,7 @@ struct LockerEndpoints: Sendable {
             signed.assertion, countersignature: signed.countersignature, audience: services.issuer,
             enrolmentID: id)
         try require(enrolment, of: session)
-        key.attestation = try await verify(
-            attestation, of: key, signed.assertion, requirement, context)
+        key.attestation = try await verify(attestation, of: key, signed.assertion, requirement)
         try await locker.registry.addEasyAccessKey(key, to: enrolment)
         context.logger.notice("easy access enabled", metadata: ["enrolment": "\(enrolment.id)"])
         return .empty(.noContent)
@@ -107,7 +106,7 @@ struct LockerEndpoints: Sendable {
     func disableEasyAccessByDevice(_ request: Request, _ context: IdentityContext) async throws
         -> Response
     {
-        try await locker.addressLimit.require(context.network)
+        try services.tokenLimit.require(context.network)
         let id = try context.parameters.require("id")
         let assertion = try await request.lockerAssertion(context)
         let enrolment = try await locker.verifier.verifyDevice(
@@ -142,7 +141,7 @@ struct LockerEndpoints: Sendable {
     /// created with it. Requires no session, accepts an assertion at any time, and succeeds when
     /// repeated.
     func revoke(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        try await locker.addressLimit.require(context.network)
+        try services.tokenLimit.require(context.network)
         let id = try context.parameters.require("id")
         let assertion = try await request.lockerAssertion(context)
         if let enrolment = try await locker.verifier.verifyRevocation(
@@ -158,14 +157,13 @@ struct LockerEndpoints: Sendable {
     private func session(_ request: Request, _ context: IdentityContext) async throws
         -> GrantStore.Session
     {
-        try await locker.addressLimit.require(context.network)
+        try services.tokenLimit.require(context.network)
         guard let session = try await services.session(bearer: request.bearerToken) else {
             throw OAuthError.invalidToken("the access token is unknown or has expired")
         }
         guard session.grant.hasFullAccess else {
             throw OAuthError.insufficientScope(Scope.fullAccess)
         }
-        try await locker.userLimit.require(session.user.id)
         return session
     }
 
@@ -197,14 +195,13 @@ struct LockerEndpoints: Sendable {
 
     private func verify(
         _ attestation: Data?, of key: LockerKey, _ assertion: LockerRequest,
-        _ requirement: AttestationRequirement?,
-        _ context: IdentityContext
+        _ requirement: AttestationRequirement?
     ) async throws -> AttestationRecord? {
         guard let attestation, let requirement else { return nil }
         return try await services.attestation?.verify(
             attestation, of: .es256(key.publicKey), named: key.kid,
             challenge: assertion.challenge ?? "",
-            issuer: services.issuer, under: requirement, logger: context.logger)
+            issuer: services.issuer, under: requirement)
     }
 
     private func requireFreshAuthentication(_ session: GrantStore.Session) throws(OAuthError) {
@@ -273,8 +270,6 @@ struct LockerServices: Sendable {
     let configuration: ServerConfiguration.Locker
     let registry: LockerRegistry
     let verifier: LockerRequestVerifier
-    let addressLimit: RateLimiter
-    let userLimit: RateLimiter
 
     /// - Returns: nil if the configuration disables the locker.
     init?(
@@ -284,19 +279,17 @@ struct LockerServices: Sendable {
     ) async throws {
         guard configuration.extensions.locker.enabled else { return nil }
         self.configuration = configuration.extensions.locker
-        // The key is in the same database file as the sealed shares. It protects only against an
-        // attacker who reads just the table, for example by SQL injection. File permissions protect
-        // the file.
-        let key = try await secrets.value("locker shares") {
-            .random(32)
-        }
-        registry = try LockerRegistry(
-            database, project: configuration.project, shareKey: SecretBytes(key))
+        registry = try await Self.registry(database, project: configuration.project, secrets)
         verifier = LockerRequestVerifier(challenges: challenges, registry: registry, clock: clock)
-        addressLimit = .perMinute(
-            "lockerPerAddress", configuration.rateLimits.lockerPerAddress, database, clock)
-        userLimit = .perMinute(
-            "lockerPerUser", configuration.rateLimits.lockerPerUser, database, clock)
+    }
+
+    /// The key that seals the shares is in the same database. It protects only against an attacker
+    /// who reads just the table, for example by SQL injection.
+    static func registry(_ database: any SQLDatabase, project: String, _ secrets: SecretStore)
+        async throws -> LockerRegistry
+    {
+        let key = try await secrets.value("locker shares") { .random(32) }
+        return try LockerRegistry(database, project: project, shareKey: SecretBytes(key))
     }
 
     /// The shares to release for an enrolment after its user was authenticated; nil if the server

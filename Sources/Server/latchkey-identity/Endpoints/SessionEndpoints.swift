@@ -82,7 +82,7 @@ struct EndSessionEndpoint: Sendable {
 
     func show(_ request: Request, _ context: IdentityContext) async throws -> Response {
         let cookies = services.cookies(of: request)
-        guard let fields = request.queryFields, let target = try await target(fields) else {
+        guard let fields = request.queryFields, let target = await target(fields) else {
             return refusal(
                 "The app that sent you here made a request that is not allowed.", .badRequest)
         }
@@ -90,12 +90,12 @@ struct EndSessionEndpoint: Sendable {
             return response(target, fields)
         }
         if let hint = fields["id_token_hint"],
-            try await services.signer.verify(hint)?.subject == session.user.id
+            await services.signer.verify(hint)?.subject == session.user.id
         {
             return try await services.logOut(cookies, response(target, fields))
         }
         return services.show(
-            ConfirmPage(
+            .confirm(
                 title: "Log out?", text: "You are logged in as \(session.user.username).",
                 action: "/oauth2/end_session?" + (request.uri.query ?? ""), button: "Log out",
                 token: services.forms.token(cookies, for: .endSession)),
@@ -108,17 +108,17 @@ struct EndSessionEndpoint: Sendable {
         guard
             services.forms.accepts(form, cookies, for: .endSession),
             let fields = request.queryFields,
-            let target = try await target(fields)
+            let target = await target(fields)
         else { return refusal("Go back to the app and log out there again.", .forbidden) }
         return try await services.logOut(cookies, response(target, fields))
     }
 
     /// The target after the logout; nil if the requested redirect is not registered for the client.
-    private func target(_ fields: FormFields) async throws -> Target? {
+    private func target(_ fields: FormFields) async -> Target? {
         guard let text = fields["post_logout_redirect_uri"] else { return .loggedOutPage }
         var audience: String?
         if let hint = fields["id_token_hint"] {
-            audience = try await services.signer.verify(hint)?.audience.first
+            audience = await services.signer.verify(hint)?.audience.first
         }
         guard
             let uri = RedirectURI(text),
@@ -129,11 +129,11 @@ struct EndSessionEndpoint: Sendable {
     }
 
     private func response(_ target: Target, _ fields: FormFields) -> Response {
-        guard let uri = target.uri else { return services.pages.loggedOut }
+        guard let uri = target.uri else { return Page.loggedOut.response() }
         return .seeOther(uri.adding(fields["state"].map { [("state", $0)] } ?? []))
     }
 
     private func refusal(_ text: String, _ status: HTTPResponse.Status) -> Response {
-        services.pages.message(title: "Could not log out", text: text, status: status)
+        Page.message(title: "Could not log out", text: text).response(status: status)
     }
 }

@@ -1,12 +1,11 @@
 import FoundationEssentials
 import Hummingbird
 import LatchkeyRelyingParty
-import Logging
 
 extension TokenEndpoint {
     /// The biometric grant. Clients rely on the order of the checks, which `ErrorTableTests` lists.
     func biometric(
-        _ form: FormFields, client: ClientConfiguration, bearer: String?, logger: Logger
+        _ form: FormFields, client: ClientConfiguration, bearer: String?
     ) async throws -> Response {
         let configuration = services.configuration
         guard let jwt = form["jwt"] else { throw OAuthError.invalidRequest("jwt is required") }
@@ -21,16 +20,14 @@ extension TokenEndpoint {
         }
         let request = try BiometricRequest(jwt)
         return switch request.action {
-        case .setup:
-            try await setUp(request, form: form, client: client, bearer: bearer, logger: logger)
+        case .setup: try await setUp(request, form: form, client: client, bearer: bearer)
         case .authenticate: try await authenticate(request, form: form, client: client)
         }
     }
 
     /// Adds a device to the user of the session.
     private func setUp(
-        _ request: BiometricRequest, form: FormFields, client: ClientConfiguration, bearer: String?,
-        logger: Logger
+        _ request: BiometricRequest, form: FormFields, client: ClientConfiguration, bearer: String?
     ) async throws -> Response {
         guard let session = try await services.session(bearer: bearer), session.grant.hasFullAccess
         else {
@@ -41,9 +38,6 @@ extension TokenEndpoint {
         // session added.
         guard session.grant.enrolmentID == nil else {
             throw OAuthError.insufficientUserAuthentication()
-        }
-        guard try await services.biometricLimit.admit(session.user.id) else {
-            throw OAuthError.rateLimited()
         }
         try requireBiometric()
         let attestation =
@@ -63,7 +57,7 @@ extension TokenEndpoint {
         if let attestation, let requirement {
             device.attestation = try await services.attestation?.verify(
                 attestation, of: proof.key, named: proof.kid, challenge: request.challenge ?? "",
-                issuer: services.issuer, under: requirement, logger: logger)
+                issuer: services.issuer, under: requirement)
         }
         guard try await services.devices.add(device, limit: limit) else {
             throw OAuthError.invalidRequest("a user may have at most \(limit) biometric identities")
@@ -72,9 +66,6 @@ extension TokenEndpoint {
     }
 
     /// Logs the device's user in and ends the device's earlier session.
-    ///
-    /// Counts the request against the user's limit only after the signature is verified, so that an
-    /// attacker cannot use up the limit.
     private func authenticate(
         _ request: BiometricRequest, form: FormFields, client: ClientConfiguration
     ) async throws -> Response {
@@ -82,11 +73,8 @@ extension TokenEndpoint {
         try requireBiometric()
         let device = try await services.verifier.verifyAuthentication(
             request, for: audience(client))
-        guard try await services.biometricLimit.admit(device.userID) else {
-            throw OAuthError.rateLimited()
-        }
         try await services.attestation?.requireProof(device.attestation, for: client)
-        guard let user = try await services.users.user(id: device.userID), !user.isDisabled else {
+        guard let user = try await services.users.user(id: device.userID) else {
             throw OAuthError.serverError
         }
         let scopes = form["scope"] == nil ? Scope.deviceDefault : form.words("scope")
@@ -126,8 +114,8 @@ extension TokenEndpoint {
             of: enrolment, afterAuthenticationOf: enrolment.userID)
         return try await answer(
             .easyAccess(enrolment, key), of: enrolment, locker, form, client: client,
-            scopes: scopes,
-            shares: shares?.bothReleased)
+            scopes: scopes, shares: shares?.bothReleased
+        ) { try locker.registry.lock(key, of: enrolment, in: $0) }
     }
 
     /// The background access grant: a token with few scopes for a device without its user.
@@ -143,7 +131,8 @@ extension TokenEndpoint {
         let share = try await locker.backgroundShare(of: enrolment)
         return try await answer(
             .background(enrolment), of: enrolment, locker, form, client: client, scopes: scopes,
-            shares: share.map(LevelShares.released(background:)))
+            shares: share.map(LevelShares.released(background:))
+        ) { try locker.registry.lock(enrolment, in: $0) }
     }
 
     private func lockerAssertion(_ form: FormFields) throws -> (LockerServices, LockerRequest) {
@@ -156,17 +145,17 @@ extension TokenEndpoint {
         return (locker, try LockerRequest(assertion))
     }
 
-    /// Stores a grant and answers with its tokens. The signature is verified before the request
-    /// counts against the user's limit, so that an attacker cannot use up the limit.
+    /// Stores a grant and answers with its tokens.
+    ///
+    /// - Parameter confirm: Confirms in the transaction that the enrolment and its key still exist.
     private func answer(
         _ proof: GrantProof, of enrolment: LockerEnrolment, _ locker: LockerServices,
-        _ form: FormFields,
-        client: ClientConfiguration, scopes: [String], shares: [String: String]?
+        _ form: FormFields, client: ClientConfiguration, scopes: [String],
+        shares: [String: String]?,
+        confirm: @escaping @Sendable (any SQLConnection) throws -> Void
     ) async throws -> Response {
         try enrolment.requireClient(client.id)
-        try await locker.userLimit.require(enrolment.userID)
-        guard let user = try await services.users.user(id: enrolment.userID), !user.isDisabled
-        else {
+        guard let user = try await services.users.user(id: enrolment.userID) else {
             throw OAuthError.invalidGrant("the user may not log in")
         }
         let grant = grant(
@@ -175,15 +164,7 @@ extension TokenEndpoint {
         var tokens = try await tokens(for: grant, user: user, client: client)
         tokens.scope = grant.scope
         tokens.levelShares = shares
-        guard try await services.grants.insert(grant, tokens: tokens) else {
-            // The error code tells the device which of the two it lost.
-            guard try await locker.registry.enrolment(id: enrolment.id) != nil else {
-                throw LockerRequestError(
-                    .enrolmentRevoked, "the enrolment was deleted during the request")
-            }
-            throw LockerRequestError(
-                .easyAccessRevoked, "the easy-access key was deleted during the request")
-        }
+        _ = try await services.grants.insert(grant, tokens: tokens, confirm: confirm)
         try await locker.registry.recordUse(of: enrolment, at: services.clock.now)
         return try .json(tokens)
     }

@@ -18,9 +18,8 @@ struct TokenEndpoint: Sendable {
     let services: IdentityServices
 
     func exchange(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        guard try await services.tokenLimit.admit(context.network) else {
-            throw OAuthError.rateLimited(
-                retryAfter: try await services.tokenLimit.secondsToWait(context.network))
+        if let seconds = services.tokenLimit.admit(context.network) {
+            throw OAuthError.rateLimited(retryAfter: seconds)
         }
         let form = try await request.form(context)
         guard let client = form["client_id"].flatMap(services.configuration.client) else {
@@ -33,8 +32,7 @@ struct TokenEndpoint: Sendable {
             throw OAuthError("unsupported_grant_type", "grant type is not supported")
         }
         if type == .biometricRequest {
-            return try await biometric(
-                form, client: client, bearer: request.bearerToken, logger: context.logger)
+            return try await biometric(form, client: client, bearer: request.bearerToken)
         }
         guard client.kind.isFirstPartyPublic else {
             throw OAuthError.unauthorizedClient("grant type is not allowed for this client")
@@ -79,19 +77,30 @@ struct TokenEndpoint: Sendable {
             easyAccessKeyID: proof.easyAccessKeyID, scope: scope, amr: proof.amr,
             authTime: authTime,
             expiresAt: now + lifetime,
-            idleExpiresAt: now + (offline ? Double(client.refreshTokenIdleTimeout) : lifetime),
+            idleExpiresAt: now
+                + (offline ? min(lifetime, Double(client.refreshTokenIdleTimeout)) : lifetime),
             deviceInfo: deviceInfo)
     }
 
-    /// Creates tokens for a grant, without storing them.
+    /// Creates the first tokens of a grant, without storing them.
     func tokens(
+        for grant: LoginGrant, user: User, client: ClientConfiguration, nonce: String? = nil
+    )
+        async throws -> TokenResponse
+    {
+        try await tokens(
+            for: grant, user: user, client: client, nonce: nonce,
+            refreshToken: grant.scopes.contains(Scope.offlineAccess)
+                ? RefreshToken(grantID: grant.id) : nil)
+    }
+
+    private func tokens(
         for grant: LoginGrant, user: User, client: ClientConfiguration, nonce: String? = nil,
-        withRefreshToken: Bool = true
+        refreshToken: RefreshToken?
     ) async throws -> TokenResponse {
         TokenResponse(
             accessToken: OpaqueToken.bytes(), expiresIn: client.accessTokenLifetime,
-            refreshToken: withRefreshToken && grant.scopes.contains(Scope.offlineAccess)
-                ? "\(grant.id).\(OpaqueToken.alphanumeric())" : nil,
+            refreshToken: refreshToken?.text,
             idToken: grant.scopes.contains(Scope.openID) && grant.hasUser
                 ? try await idToken(of: grant, user: user, nonce: nonce) : nil)
     }
@@ -126,9 +135,7 @@ struct TokenEndpoint: Sendable {
             throw OAuthError.invalidRequest("invalid redirect URI")
         }
         guard code.accepts(verifier: verifier) else { throw invalidCode }
-        guard !code.isUsed, let user = try await services.users.user(id: code.userID),
-            !user.isDisabled
-        else {
+        guard !code.isUsed, let user = try await services.users.user(id: code.userID) else {
             try await services.grants.revoke(grantID: code.grantID)
             throw invalidCode
         }
@@ -147,18 +154,19 @@ struct TokenEndpoint: Sendable {
     func refresh(_ form: FormFields, client: ClientConfiguration) async throws -> Response {
         let invalidToken = OAuthError.invalidGrant("invalid refresh token")
         let deviceInfo = try deviceInfo(form)
-        guard let refreshToken = form["refresh_token"] else {
+        guard let text = form["refresh_token"] else {
             throw OAuthError.invalidRequest("refresh token is required")
         }
-        guard let session = try await services.grants.session(refreshToken: refreshToken) else {
-            throw invalidToken
-        }
+        guard let refreshToken = RefreshToken(text),
+            let session = try await services.grants.session(refreshToken)
+        else { throw invalidToken }
         let (grant, user) = (session.grant, session.user)
         guard grant.clientID == client.id else {
             throw OAuthError.invalidRequest("client id doesn't match the refresh token")
         }
         let tokens = try await tokens(
-            for: grant, user: user, client: client, withRefreshToken: client.rotatesRefreshTokens)
+            for: grant, user: user, client: client,
+            refreshToken: client.rotatesRefreshTokens ? refreshToken.successor : nil)
         guard
             try await services.grants.refresh(
                 grant, replacing: refreshToken, with: tokens, deviceInfo: deviceInfo,

@@ -51,10 +51,10 @@ extension IdentityServices {
 
     /// Renders a page with a form, and sets the browser's form cookie if it has none.
     func show(
-        _ page: some Page, to cookies: BrowserCookies, status: HTTPResponse.Status = .ok,
+        _ page: Page, to cookies: BrowserCookies, status: HTTPResponse.Status = .ok,
         mayLeadTo redirectURI: RedirectURI? = nil
     ) -> Response {
-        var response = pages.render(page, status: status, mayLeadTo: redirectURI)
+        var response = page.response(status: status, mayLeadTo: redirectURI)
         if cookies.isFormNew { response.setCookie(cookie(.form, cookies.form)) }
         return response
     }

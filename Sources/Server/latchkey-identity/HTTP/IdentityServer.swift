@@ -15,17 +15,10 @@ enum IdentityServer {
         _ services: IdentityServices, host: String, port: Int, logger: Logger,
         onReady: @escaping @Sendable (String) async -> Void = { _ in }
     ) -> some ApplicationProtocol {
-        let limits = services.configuration.connections
-        let proxies = services.configuration.trustedProxies.compactMap { IPAddress($0)?.network }
-        let limiter = ConnectionLimiter(
-            perAddress: limits.perAddress, total: limits.total, exempt: Set(proxies))
-        return Application(
-            router: router(services, limiter),
+        Application(
+            router: router(services),
             // The idle timeout closes a connection that has not sent a complete request head.
-            server: .http1(
-                configuration: .init(
-                    additionalChannelHandlers: [ConnectionHandler(limiter: limiter)],
-                    idleTimeout: .seconds(30))),
+            server: .http1(configuration: .init(idleTimeout: .seconds(30))),
             configuration: ApplicationConfiguration(
                 address: .hostname(host, port: port), serverName: "latchkey-identity"),
             onServerRunning: { channel in
@@ -36,13 +29,8 @@ enum IdentityServer {
             logger: logger)
     }
 
-    private static func router(
-        _ services: IdentityServices, _ limiter: ConnectionLimiter
-    ) -> Router<IdentityContext> {
+    private static func router(_ services: IdentityServices) -> Router<IdentityContext> {
         let router = Router(context: IdentityContext.self)
-        router.add(middleware: RequestIDMiddleware())
-        router.add(middleware: MetricsMiddleware())
-        router.add(middleware: ConnectionMiddleware(limiter: limiter))
         router.add(middleware: RefusalMiddleware())
         router.add(middleware: HostMiddleware(origin: services.origin))
         router.add(
@@ -120,8 +108,6 @@ struct IdentityServices: Sendable {
     let throttle: LoginThrottle
     let tokenLimit: RateLimiter
     let challengeLimit: RateLimiter
-    let biometricLimit: RateLimiter
-    let pages: PageRenderer
 
     init(
         _ configuration: ServerConfiguration, database: any SQLDatabase, hasher: PasswordHasher,
@@ -138,25 +124,19 @@ struct IdentityServices: Sendable {
         challenges = DatabaseChallengeStore(database, clock: clock)
         devices = DatabaseDeviceRegistry(database, project: configuration.project)
         verifier = BiometricRequestVerifier(challenges: challenges, devices: devices, clock: clock)
-        // First, because it refuses a missing or wrong key file before a secret is stored.
-        signer = try await IDTokenSigner(
-            configuration.idTokenSigningAlg,
-            store: SigningKeyStore(database: database, clock: clock, cipher: signingKeyCipher))
         let secrets = SecretStore(database: database, cipher: signingKeyCipher)
+        // First, because it refuses a missing or wrong key file before a secret is stored.
+        signer = try await IDTokenSigner(configuration.idTokenSigningAlg, secrets: secrets)
         locker = try await LockerServices(
             configuration, database: database, challenges: challenges, secrets: secrets,
             clock: clock)
         attestation = try await AttestationServices(
             configuration, database: database, secrets: secrets, clock: clock)
         forms = FormGuard(key: try await secrets.value("form guard") { .random(32) })
-        throttle = LoginThrottle(database: database, clock: clock)
-        tokenLimit = .perMinute(
-            "tokenPerAddress", configuration.rateLimits.tokenPerAddress, database, clock)
-        challengeLimit = .perMinute(
-            "challengePerAddress", configuration.rateLimits.challengePerAddress, database, clock)
-        biometricLimit = .perMinute(
-            "biometricPerUser", configuration.rateLimits.biometricPerUser, database, clock)
-        pages = try PageRenderer()
+        throttle = LoginThrottle(clock: clock)
+        let limits = configuration.rateLimits
+        tokenLimit = RateLimiter(limit: limits.tokenPerAddress, per: 60, clock: clock)
+        challengeLimit = RateLimiter(limit: limits.challengePerAddress, per: 60, clock: clock)
     }
 
     /// The server's origin, the `iss` of its tokens.
@@ -168,14 +148,12 @@ struct IdentityServices: Sendable {
     }
 }
 
-/// A request's connection and client address.
+/// A request's client address.
 struct IdentityContext: RequestContext {
     var coreContext: CoreRequestContextStorage
     /// The client's address without its port: the peer's, or the one that a trusted proxy reported
     /// (``ClientAddressMiddleware``).
     var address: String
-    /// The connection of the request.
-    let channel: any Channel
     /// The client's network. Limits per address count requests by network.
     var network: String { IPAddress(address)?.network ?? address }
 
@@ -184,7 +162,6 @@ struct IdentityContext: RequestContext {
 
     init(source: ApplicationRequestContextSource) {
         coreContext = CoreRequestContextStorage(source: source)
-        channel = source.channel
         address =
             source.channel.remoteAddress?.ipAddress.flatMap(IPAddress.init)?.description
             ?? "unknown"

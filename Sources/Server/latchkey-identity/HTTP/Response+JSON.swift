@@ -31,6 +31,14 @@ extension Response {
         return response
     }
 
+    /// The response with permission to store it, for documents that seldom change.
+    var cachedForAnHour: Response {
+        var response = self
+        response.headers[.cacheControl] = "max-age=3600"
+        response.headers[named: "Pragma"] = nil
+        return response
+    }
+
     /// A response with an empty body.
     static func empty(_ status: HTTPResponse.Status = .ok) -> Response {
         Response(status: status).unstored()

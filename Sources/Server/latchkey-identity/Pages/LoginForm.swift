@@ -9,9 +9,24 @@ struct LoginForm: Sendable {
         case wrongPassword
         case wrongUser
         case throttled(seconds: Int)
+        /// Too many passwords wait for their check.
+        case busy
 
         var status: HTTPResponse.Status {
-            if case .throttled = self { .tooManyRequests } else { .forbidden }
+            switch self {
+            case .throttled: .tooManyRequests
+            case .busy: .serviceUnavailable
+            default: .forbidden
+            }
+        }
+
+        /// Seconds until the user can try again; nil for at once.
+        var retryAfter: Int? {
+            switch self {
+            case .throttled(let seconds): seconds
+            case .busy: PasswordHasher.retryAfter
+            default: nil
+            }
         }
 
         var text: String {
@@ -21,8 +36,14 @@ struct LoginForm: Sendable {
             case .wrongUser:
                 "This device is set up for another account. Log in with that one, or disable biometric login in the app first."
             case .throttled(let seconds):
-                "There were too many attempts. Please wait \(max(1, (seconds + 59) / 60)) minutes and try again."
+                "There were too many attempts. Please wait \(Self.minutes(seconds)) and try again."
+            case .busy: "The server is busy. Please try again in a few seconds."
             }
+        }
+
+        private static func minutes(_ seconds: Int) -> String {
+            let minutes = max(1, (seconds + 59) / 60)
+            return minutes == 1 ? "1 minute" : "\(minutes) minutes"
         }
     }
 
@@ -39,15 +60,21 @@ struct LoginForm: Sendable {
             let password = form["password"], password.utf8.count <= 256
         else { return .failure(.wrongPassword) }
         let found = try await services.users.user(named: username)
-        let account = LoginThrottle.Account(found, named: username)
-        if let seconds = try await services.throttle.begin(account, address: context.network) {
-            return .failure(.throttled(seconds: Int(seconds.rounded(.up))))
+        if let seconds = services.throttle.begin(username, network: context.network) {
+            return .failure(.throttled(seconds: seconds))
         }
-        guard let user = try await services.users.authenticate(found, password: password) else {
+        let user: User?
+        do {
+            user = try await services.users.authenticate(found, password: password)
+        } catch is PasswordHasher.Busy {
+            services.throttle.withdraw(username, network: context.network)
+            return .failure(.busy)
+        }
+        guard let user else {
             context.logger.notice("login failed", metadata: ["address": "\(context.address)"])
             return .failure(.wrongPassword)
         }
-        try await services.throttle.succeeded(account, address: context.network)
+        services.throttle.succeeded(username, network: context.network)
         guard pinnedUserID == nil || pinnedUserID == user.id else { return .failure(.wrongUser) }
         return .success(user)
     }
@@ -68,11 +95,13 @@ struct LoginForm: Sendable {
         username: String?, isPinned: Bool = false, mayLeadTo redirectURI: RedirectURI? = nil,
         problem: Problem?
     ) -> Response {
-        services.show(
-            LoginPage(
-                action: action, clientName: clientName, username: username, isPinned: isPinned,
-                canCancel: redirectURI != nil, problem: problem?.text,
-                token: services.forms.token(cookies, for: purpose)),
+        var response = services.show(
+            .login(
+                action: action, token: services.forms.token(cookies, for: purpose),
+                clientName: clientName, username: username, isPinned: isPinned,
+                canCancel: redirectURI != nil, problem: problem?.text),
             to: cookies, status: problem?.status ?? .ok, mayLeadTo: redirectURI)
+        response.headers[.retryAfter] = problem?.retryAfter.map(String.init)
+        return response
     }
 }

@@ -32,18 +32,19 @@ struct SettingsPages: Sendable {
         let form = try await request.form(context)
         let cookies = services.cookies(of: request)
         guard services.forms.accepts(form, cookies, for: .settings) else { return forgery }
-        return try await services.logOut(cookies, services.pages.loggedOut)
+        return try await services.logOut(cookies, Page.loggedOut.response())
     }
 
     func showSettings(_ request: Request, _ context: IdentityContext) async throws -> Response {
         try await withUser(request) { user, token in
             let count = try await services.devices.devices(of: user.id).count
             let enrolments = try await services.locker?.registry.enrolments(of: user.id).count
-            return SettingsPage(
-                username: user.username,
-                showsBiometric: services.configuration.identity.biometric.listEnabled,
-                deviceCount: Self.devices(count), showsLocker: enrolments != nil,
-                enrolmentCount: Self.devices(enrolments ?? 0), token: token)
+            var lists: [(DeviceList, count: Int)] = []
+            if services.configuration.identity.biometric.listEnabled {
+                lists.append((.biometric, count))
+            }
+            if let enrolments { lists.append((.locker, enrolments)) }
+            return .settings(username: user.username, lists: lists, token: token)
         }
     }
 
@@ -52,10 +53,10 @@ struct SettingsPages: Sendable {
     func showBiometric(_ request: Request, _ context: IdentityContext) async throws -> Response {
         try await showDevices(.biometric, request) { user in
             try await services.devices.devices(of: user.id).map {
-                DevicesPage.Device(
+                DeviceList.Device(
                     id: $0.id, model: $0.info.model, name: $0.info.name,
                     details: "added \(Self.day($0.createdAt))",
-                    use: nil, proof: proof([("Login", $0.attestation)]), label: $0.kid.rawValue,
+                    proof: proof([("Login", $0.attestation)]), label: $0.kid.rawValue,
                     spokenName: $0.info.model)
             }
         }
@@ -83,7 +84,7 @@ struct SettingsPages: Sendable {
                 let client = services.configuration.client(id: $0.clientID)?.name ?? $0.clientID
                 let lastUse = $0.lastUsedAt.map { "last used \(Self.minute($0))" } ?? "not used yet"
                 let shortID = String($0.id.prefix(8))
-                return DevicesPage.Device(
+                return DeviceList.Device(
                     id: $0.id, model: $0.info.model, name: $0.info.name,
                     details: "\(client) · enrolled \(Self.day($0.createdAt))",
                     use:
@@ -114,16 +115,14 @@ struct SettingsPages: Sendable {
     }
 
     private func showDevices(
-        _ kind: DevicesPage.Kind, _ request: Request,
-        _ devices: (User) async throws -> [DevicesPage.Device]
+        _ list: DeviceList, _ request: Request,
+        _ devices: (User) async throws -> [DeviceList.Device]
     ) async throws -> Response {
         try await withUser(request) { user, token in
-            let devices = try await devices(user)
-            return DevicesPage(
-                kind: kind, username: user.username, devices: devices,
-                notice: request.uri.query == kind.done ? "The device was \(kind.done)." : nil,
-                token: token,
-                hasNone: devices.isEmpty)
+            .devices(
+                list, try await devices(user), username: user.username,
+                notice: request.uri.query == list.done ? "The device was \(list.done)." : nil,
+                token: token)
         }
     }
 
@@ -132,7 +131,7 @@ struct SettingsPages: Sendable {
     /// - Parameter change: Changes the device with this ID. Returns false if the user has no such
     ///   device.
     private func changeDevice(
-        _ kind: DevicesPage.Kind, _ request: Request, _ context: IdentityContext,
+        _ kind: DeviceList, _ request: Request, _ context: IdentityContext,
         _ change: (User, String) async throws -> Bool
     ) async throws -> Response {
         let form = try await request.form(context)
@@ -143,17 +142,17 @@ struct SettingsPages: Sendable {
             throw OAuthError.invalidRequest("x_action and \(kind.member) are required")
         }
         guard try await change(session.user, id) else {
-            return services.pages.message(
+            return Page.message(
                 title: "Device not found",
-                text: "The device was \(kind.done) already, or it is not yours.",
-                status: .notFound)
+                text: "The device was \(kind.done) already, or it is not yours."
+            ).response(status: .notFound)
         }
         return .seeOther("/settings/\(kind.path)?\(kind.done)")
     }
 
     /// Shows a page to the logged-in user, with the token for its forms.
     private func withUser(
-        _ request: Request, _ page: (User, _ formToken: String) async throws -> some Page
+        _ request: Request, _ page: (User, _ formToken: String) async throws -> Page
     ) async throws -> Response {
         let cookies = services.cookies(of: request)
         guard let session = try await services.session(cookies) else { return .seeOther("/login") }
@@ -183,16 +182,12 @@ struct SettingsPages: Sendable {
         "\(day(date)) \(date.formatted(.iso8601.time(includingFractionalSeconds: false)).prefix(5)) UTC"
     }
 
-    private static func devices(_ count: Int) -> String {
-        count == 1 ? "1 device" : "\(count) devices"
-    }
-
     private var forgery: Response {
-        services.pages.message(
+        Page.message(
             title: "Could not submit the form",
             text:
-                "The page was open for too long, or another site sent the form. Go back and try again.",
-            status: .forbidden)
+                "The page was open for too long, or another site sent the form. Go back and try again."
+        ).response(status: .forbidden)
     }
 
     private func loginPage(

@@ -1,48 +1,48 @@
+import FoundationEssentials
 import JWTKit
 import LatchkeyJOSE
 import LatchkeyRelyingParty
 
-/// Signs and verifies ID tokens with the keys in the database. Reads them again after
-/// ``SigningKeySchedule/serverCache``, because another server or `signing-keys` can change them.
-actor IDTokenSigner {
-    private let store: SigningKeyStore
-    private let algorithm: SigningKey.Algorithm
-    private var keys: SigningKeySet
-    private var reading: Task<SigningKeySet, any Error>?
+/// Signs and verifies ID tokens with the keys in the database, one for each algorithm. All servers
+/// on the database have the same keys. It publishes the keys of all algorithms and signs with one,
+/// so that a change of the algorithm does not invalidate tokens.
+struct IDTokenSigner: Sendable {
+    /// The public keys, as in the key set.
+    let published: [LatchkeyJOSE.JWK]
+    private let kid: String
+    private let keys = JWTKeyCollection()
 
-    /// Loads the keys. Creates a key of the algorithm, with which the server signs, on first use.
+    /// Loads the keys. Creates the key of the algorithm on first use.
     ///
     /// - Throws: ``ConfigurationError`` if the key file is missing or a wrong one.
-    init(_ algorithm: SigningKey.Algorithm, store: SigningKeyStore) async throws {
-        try await store.prepare(algorithm)
-        self.store = store
-        self.algorithm = algorithm
-        keys = try await store.keys(signing: algorithm)
+    init(_ algorithm: SigningKey.Algorithm, secrets: SecretStore) async throws {
+        var published: [LatchkeyJOSE.JWK] = []
+        // The others first, so that a wrong key file is refused before a key is stored.
+        for other in SigningKey.Algorithm.allCases where other != algorithm {
+            guard let der = try await secrets.privateKey(Self.name(other)) else { continue }
+            let key = try SigningKey(other, der: der)
+            try await key.add(to: keys)
+            published.append(key.jwk)
+        }
+        let der = try await secrets.privateKey(Self.name(algorithm)) {
+            try SigningKey(algorithm).der
+        }
+        let key = try SigningKey(algorithm, der: der)
+        try await key.add(to: keys)
+        self.published = published + [key.jwk]
+        kid = key.kid
     }
 
-    /// The public keys, as in the key set.
-    func published() async throws -> [LatchkeyJOSE.JWK] {
-        try await current().published(at: store.clock.timestamp)
+    private static func name(_ algorithm: SigningKey.Algorithm) -> String {
+        "signing key \(algorithm.rawValue)"
     }
 
     func sign(_ token: IDToken) async throws -> String {
-        try await current().sign(token, at: store.clock.timestamp)
+        try await keys.sign(token, kid: JWKIdentifier(string: kid))
     }
 
     /// The claims of a token that this server signed, expired or not.
-    func verify(_ text: String) async throws -> IDToken? { try await current().verify(text) }
-
-    private func current() async throws -> SigningKeySet {
-        guard abs(store.clock.timestamp - keys.readAt) >= SigningKeySchedule.serverCache else {
-            return keys
-        }
-        if let reading { return try await reading.value }
-        let task = Task { [store, algorithm] in try await store.keys(signing: algorithm) }
-        reading = task
-        defer { reading = nil }
-        keys = try await task.value
-        return keys
-    }
+    func verify(_ text: String) async -> IDToken? { try? await keys.verify(text, as: IDToken.self) }
 }
 
 /// The claims of an ID token (OpenID Connect Core section 2), including Authgear's.

@@ -24,14 +24,15 @@ extension LoginGrant {
     }
 
     /// The statement that stores the grant.
-    var insertion: SQLText {
+    func insertion(_ refreshToken: RefreshToken?) -> SQLText {
         """
         INSERT INTO offline_grant (
             id, client_id, user_id, device_id, enrolment_id, easy_access_kid, scope, amr, auth_time, expires_at,
-            idle_expires_at, device_info
+            idle_expires_at, device_info, refresh_family, refresh_digest
         ) VALUES (
             \(id), \(clientID), \(userID), \(deviceID), \(enrolmentID), \(easyAccessKeyID), \(scope),
-            \(amr?.rawValue), \(authTime), \(expiresAt), \(idleExpiresAt), \(deviceInfo)
+            \(amr?.rawValue), \(authTime), \(expiresAt), \(idleExpiresAt), \(deviceInfo),
+            \(refreshToken?.familyDigest), \(refreshToken?.digest)
         )
         """
     }

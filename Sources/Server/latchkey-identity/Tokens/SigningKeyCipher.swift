@@ -11,17 +11,18 @@ struct SigningKeyCipher: Sendable, RedactedValue {
     /// bytes of the tag follow.
     private static let version: UInt8 = 1
     /// The refusal to open an encrypted key without the key file.
-    static let missing = ConfigurationError(
+    private static let missing = ConfigurationError(
         "the signing keys in the database are encrypted, and there is no signing key file",
         "Name the file that encrypted them with --signing-key-file FILE.")
-
     /// The refusal to use a key that is not encrypted although there is a key file. A writer of the
     /// database can have inserted it.
-    static let plain = ConfigurationError(
+    private static let plain = ConfigurationError(
         "the database contains a signing key without encryption, and there is a signing key file",
-        "If a server without the file created it in a SQLite file, run: latchkey-identity signing-keys encrypt. Otherwise find out "
-            + "who added it, then replace all keys with: latchkey-identity signing-keys rotate --discard"
-    )
+        "Use another database, or start the server without the file.")
+    /// The refusal to store a key in PostgreSQL without encryption.
+    static let required = ConfigurationError(
+        "signing keys in a PostgreSQL database must be encrypted, and there is no signing key file",
+        "Create a file of 32 random bytes with mode 600, and name it with --signing-key-file FILE.")
 
     private let path: String
     private let key: SymmetricKey
@@ -48,59 +49,43 @@ struct SigningKeyCipher: Sendable, RedactedValue {
     }
 
     /// The stored form of a private key: encrypted if there is a key file.
-    static func seal(_ privateKey: SecretBytes, _ row: Row, with cipher: SigningKeyCipher?) throws
-        -> Data
+    ///
+    /// - Parameter name: The key's name. Another row cannot use the encrypted form.
+    static func seal(_ privateKey: SecretBytes, _ name: String, with cipher: SigningKeyCipher?)
+        throws -> Data
     {
-        try cipher?.seal(privateKey, row) ?? privateKey.withUnsafeBytes { Data($0) }
+        try privateKey.withUnsafeBytes { bytes in
+            guard let cipher else { return Data(bytes) }
+            let box = try AES.GCM.seal(bytes, using: cipher.key, authenticating: Data(name.utf8))
+            return Data([version]) + box.nonce + box.ciphertext + box.tag
+        }
     }
 
     /// Reads the stored form. With a key file it must be encrypted, and without one it must not be.
     ///
     /// - Throws: ``ConfigurationError``
-    static func open(
-        _ stored: Data, _ row: Row, with cipher: SigningKeyCipher?
-    ) throws(ConfigurationError) -> SecretBytes {
-        switch (cipher, isEncrypted(stored)) {
-        case (let cipher?, true): return try cipher.open(stored, row)
-        case (_?, false): throw plain
-        case (nil, true): throw missing
-        case (nil, false): return SecretBytes(stored)
+    static func open(_ stored: Data, _ name: String, with cipher: SigningKeyCipher?)
+        throws(ConfigurationError) -> SecretBytes
+    {
+        // DER and JSON begin with other bytes.
+        let isEncrypted = stored.first == version
+        guard let cipher else {
+            guard !isEncrypted else { throw missing }
+            return SecretBytes(stored)
         }
-    }
-
-    /// The row of a private key. Another row, or the same row with other columns, cannot use the
-    /// encrypted form.
-    struct Row: Sendable {
-        /// The key ID, or the name of an authority.
-        let kid: String
-        /// The other columns to authenticate.
-        var columns = ""
-
-        fileprivate var authenticated: Data { Data("\(kid)|\(columns)".utf8) }
-    }
-
-    private func seal(_ privateKey: SecretBytes, _ row: Row) throws -> Data {
-        let box = try privateKey.withUnsafeBytes { bytes in
-            try AES.GCM.seal(bytes, using: key, authenticating: row.authenticated)
-        }
-        return Data([Self.version]) + box.nonce + box.ciphertext + box.tag
-    }
-
-    /// Whether bytes are in the encrypted form. DER and JSON begin with other bytes.
-    static func isEncrypted(_ bytes: Data) -> Bool { bytes.first == version }
-
-    private func open(_ sealed: Data, _ row: Row) throws(ConfigurationError) -> SecretBytes {
+        guard isEncrypted else { throw plain }
         guard
-            let box = try? AES.GCM.SealedBox(combined: sealed.dropFirst()),
-            var plain = try? AES.GCM.open(box, using: key, authenticating: row.authenticated)
+            let box = try? AES.GCM.SealedBox(combined: stored.dropFirst()),
+            var key = try? AES.GCM.open(
+                box, using: cipher.key, authenticating: Data(name.utf8))
         else {
             throw ConfigurationError(
-                "the signing key file \(path) does not decrypt the signing key \(row.kid)",
-                "Name the file that encrypted the keys. If it is lost, or if the rows were changed, replace all keys with: "
-                    + "latchkey-identity signing-keys rotate --discard")
+                "the signing key file \(cipher.path) does not decrypt the \(name)",
+                "Name the file that encrypted it. If it is lost, delete this row of the table secret: the tokens and certificates of the key become invalid."
+            )
         }
-        defer { plain.resetBytes(in: plain.startIndex..<plain.endIndex) }
-        return SecretBytes(plain)
+        defer { key.resetBytes(in: key.startIndex..<key.endIndex) }
+        return SecretBytes(key)
     }
 
     var description: String { "‹signing key file \(path)›" }

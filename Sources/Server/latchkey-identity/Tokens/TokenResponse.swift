@@ -43,6 +43,42 @@ enum OpaqueToken {
     static func digest(_ token: String) -> Data { Data(MessageDigest(sha256: token.utf8).bytes) }
 }
 
+/// A refresh token: the grant's ID, a part that all refresh tokens of the grant share, and a part of
+/// its own. The grant's row has the digests of the shared part and of the current token. So a replaced
+/// token is recognized without a row of its own, and only a holder can present one.
+struct RefreshToken: Sendable {
+    private static let partLength = 32
+
+    let text: String
+    let grantID: String
+    private let family: Substring
+
+    /// A first token for a grant.
+    init(grantID: String) {
+        self.init(grantID, family: Substring(OpaqueToken.alphanumeric()))
+    }
+
+    /// The token that replaces this one.
+    var successor: RefreshToken { RefreshToken(grantID, family: family) }
+
+    /// - Returns: nil if the text has another form.
+    init?(_ text: String) {
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 2, parts[1].utf8.count == 2 * Self.partLength else { return nil }
+        (self.text, grantID, family) = (
+            text, String(parts[0]), parts[1].prefix(Self.partLength)
+        )
+    }
+
+    private init(_ grantID: String, family: Substring) {
+        (self.grantID, self.family) = (grantID, family)
+        text = "\(grantID).\(family)\(OpaqueToken.alphanumeric())"
+    }
+
+    var digest: Data { OpaqueToken.digest(text) }
+    var familyDigest: Data { OpaqueToken.digest(String(family)) }
+}
+
 extension Data {
     /// Creates `count` bytes from the system's random number generator.
     static func random(_ count: Int) -> Data {

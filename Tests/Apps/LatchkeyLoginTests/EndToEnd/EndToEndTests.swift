@@ -215,7 +215,7 @@ import Testing
             error: "unauthorized_client",
             description: "BiometricDisallowed"),
         Refusal(
-            server: #"{"rate_limits":{"biometric_per_user":1,"token_per_address":2}}"#,
+            server: #"{"rate_limits":{"token_per_address":2}}"#,
             error: "x_rate_limited",
             description: "rate limit exceeded, please try again later.", enrolments: 2),
     ])

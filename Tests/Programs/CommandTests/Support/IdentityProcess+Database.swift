@@ -25,7 +25,6 @@ extension IdentityProcess {
     private static let unlimited = """
         {"clients": [{"client_id": "latchkey-demo", "redirect_uris": ["http://127.0.0.1/callback"]}],
          "identity": {"biometric": {"list_enabled": true}},
-         "rate_limits": {"token_per_address": 1000000, "challenge_per_address": 1000000, "biometric_per_user": 1000000,
-                         "locker_per_address": 1000000, "locker_per_user": 1000000}}
+         "rate_limits": {"token_per_address": 1000000, "challenge_per_address": 1000000}}
         """
 }

@@ -73,7 +73,7 @@ import Testing
                     configuration, database: database,
                     hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)),
                     signingKeyCipher: TestDatabase.cipher())
-                let authority = try #require(services.attestation).authority(RecordedLog().logger)
+                let authority = try #require(services.attestation).authority
                 let (challenge, pending) = try authority.challenge(
                     endorsement: [tpm.endorsement], attestationKey: tpm.attestationArea)
                 let secret = try tpm.secret(of: [
@@ -139,8 +139,6 @@ import Testing
 
     @Test func `other bodies are refused`() async throws {
         try await TestServer.runAttested({ configuration, _, _ in
-            configuration.rateLimits.attestationPerUser = 100
-            configuration.rateLimits.attestationPerAddress = 100
         }) { server, tpm in
             let bearer = try await server.login().access
             for body in [
@@ -164,7 +162,6 @@ import Testing
         }
     }
 
-    /// The limits of a request, at the limit and one above.
     @Test func `requests above the limits are refused`() async throws {
         try await TestServer.runAttested { server, tpm in
             let bearer = try await server.login().access
@@ -201,67 +198,6 @@ import Testing
                 try await server.post(Self.path + "/x", json: complex(count), bearer: bearer)
                     .expectRefusal(400, "invalid_request", message)
             }
-        }
-    }
-
-    @Test func `a challenge needs no session, so that its request is limited too`() async throws {
-        try await TestServer.run { server in
-            // Five separators, and those of the filler.
-            for (filler, reason) in [
-                (512 - 5, JSONValue("ValidationFailed")), (513 - 5, "InvalidJSON"),
-            ] {
-                let more = String(repeating: ",0", count: filler)
-                let answer = try await server.post(
-                    "/oauth2/challenge",
-                    json: #"{"purpose":"biometric_request","more":[0\#(more)]}"#)
-                let error = try answer.json["error"]
-                #expect(error?["reason"] == reason)
-            }
-        }
-    }
-
-    @Test func `certificates and keys that are not acceptable are refused with the reason`()
-        async throws
-    {
-        try await TestServer.runAttested { server, tpm in
-            let bearer = try await server.login().access
-            func begin(_ certificate: Data, _ area: Data) async throws -> Answer {
-                try await server.post(
-                    Self.path,
-                    json: #"{"ek_certificates":["\#(Base64URL.encode(certificate))"],"#
-                        + #""attestation_key":"\#(Base64URL.encode(area))"}"#, bearer: bearer)
-            }
-            let chain = try await tpm.activate(on: server, bearer: bearer)
-            try await begin(chain[0], tpm.attestationArea).expectRefused(.wrongEndorsement)
-            try await begin(TestTPM().endorsement, tpm.attestationArea).expectRefused(
-                .untrustedEndorsement)
-            try await begin(tpm.endorsement, Data([0])).expectForged()
-            try await begin(tpm.endorsement, tpm.attestationArea + [0]).expectForged()
-            server.time.advance(by: 2 * 86_400)
-            let later = try await server.login().access
-            try await server.post(Self.path, json: tpm.activationBody, bearer: later)
-                .expectRefused(.certificateExpired)
-        }
-    }
-
-    @Test func `requests are limited per user and per address`() async throws {
-        try await TestServer.runAttested({ configuration, _, _ in
-            configuration.rateLimits.attestationPerUser = 2
-            configuration.rateLimits.attestationPerAddress = 5
-        }) { server, tpm in
-            let (alice, bob) = (
-                try await server.login("alice").access, try await server.login("bob").access
-            )
-            _ = try await begin(server, tpm, bearer: alice)
-            _ = try await begin(server, tpm, bearer: alice)
-            let limited = try await server.post(Self.path, json: tpm.activationBody, bearer: alice)
-            #expect(limited.status == 429 && limited.headers[.retryAfter] == "60")
-            _ = try await begin(server, tpm, bearer: bob)
-            _ = try await begin(server, tpm, bearer: bob)
-            let busy = try await server.post(Self.path, json: tpm.activationBody)
-            #expect(busy.status == 429)
-            server.time.advance(by: 60)
-            _ = try await begin(server, tpm, bearer: alice)
         }
     }
 

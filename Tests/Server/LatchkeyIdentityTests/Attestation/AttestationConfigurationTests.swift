@@ -116,10 +116,6 @@ import Testing
                 "null", #", "attestation_require": "hardware""#, "",
                 "client a: attestation_require needs the member attestation."
             ),
-            (
-                "null", "", #", "rate_limits": {"attestation_per_user": 0}"#,
-                "rate_limits.attestation_per_user: must be at least 1."
-            ),
         ] {
             let error = #expect(throws: ConfigurationError.self) {
                 try Self.configuration(attestation, client: client, more: more)
@@ -168,62 +164,7 @@ import Testing
                         signingKeyCipher: TestDatabase.cipher())
                 }
                 #expect(error?.description == "attestation.piv_anchors: " + message)
-
-                // `check` finds the same error before the server is started.
-                let config = directory.path(of: "config.json")
-                try Data(
-                    #"{"clients": [{"client_id": "a"}], "attestation": {"piv_anchors": ["\#(anchors)"]}}"#
-                        .utf8
-                ).write(to: URL(filePath: config))
-                let checked = try await SystemProgram(IdentityProcess.program).result(of: [
-                    "check", "--config", config, "--database",
-                    directory.path(of: "identity.sqlite"),
-                ])
-                #expect(checked.status == 1)
-                #expect(checked.errors == "Error: attestation.piv_anchors: \(message)\n")
             }
-        }
-    }
-
-    @Test func `changed anchors are read again, and unreadable ones are not used`() async throws {
-        let log = RecordedLog()
-        try await TestServer.runAttested(logger: log.logger) { server, tpm in
-            let other = TestTPM()
-            let folder = try #require(server.services.configuration.attestation?.tpmAnchors.first)
-            let bearer = try await server.login().access
-            func begin(_ tpm: TestTPM) async throws -> Answer {
-                server.time.advance(by: AnchorFiles.interval)
-                return try await server.post(
-                    "/attestation/activation", json: tpm.activationBody, bearer: bearer)
-            }
-            #expect(try await begin(tpm).status == 201)
-            try await begin(other).expectRefused(.untrustedEndorsement)
-
-            let file = folder + "/roots/other.der"
-            try other.root.write(to: URL(filePath: file))
-            #expect(try await begin(other).status == 201)
-            #expect(try await begin(tpm).status == 201)
-            #expect(!log.text.contains("Could not read"))
-
-            // Both are still trusted while one file is unreadable, until it is corrected.
-            try Data("no certificate".utf8).write(to: URL(filePath: file))
-            #expect(try await begin(other).status == 201)
-            #expect(try await begin(tpm).status == 201)
-            let message =
-                "Could not read the changed trust anchors: attestation.tpm_anchors: \(file): "
-            #expect(log.text.components(separatedBy: message).count == 2)
-            try FileManager.default.removeItem(atPath: file)
-            try await begin(other).expectRefused(.untrustedEndorsement)
-            #expect(try await begin(tpm).status == 201)
-
-            // Removing the last root ends the trust too.
-            #expect(!log.text.contains("Trust anchors are missing"))
-            try FileManager.default.removeItem(atPath: folder + "/roots/maker.der")
-            try await begin(tpm).expectRefused(.untrustedEndorsement)
-            #expect(
-                log.text.contains(
-                    "Trust anchors are missing: attestation.tpm_anchors: no roots in \(folder)/roots."
-                ))
         }
     }
 

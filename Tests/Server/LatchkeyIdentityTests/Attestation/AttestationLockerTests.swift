@@ -101,37 +101,6 @@ import Testing
         }
     }
 
-    @Test func `without a requirement the member is optional`() async throws {
-        try await TestServer.runAttested { server, tpm in
-            let bearer = try await server.login().access
-            let chain = try await tpm.activate(on: server, bearer: bearer)
-            #expect(
-                try await enrol(
-                    server, LockerTestKey(), nil, in: tpm, certificates: chain, bearer: bearer
-                ).status
-                    == 201)
-            // Enrolments are listed in the order of their times.
-            server.time.advance(by: 1)
-            #expect(
-                try await enrol(
-                    server, LockerTestKey(), .pin, in: tpm, certificates: chain, bearer: bearer
-                ).status
-                    == 201)
-            let assertion = try await server.assertion("enrol", by: LockerTestKey())
-            for member in ["1", "\"x\"", "[]"] {
-                let answer = try await server.post(
-                    TestServer.lockerPath,
-                    json: body(["assertion": assertion], attestation: member), bearer: bearer)
-                try answer.expectRefusal(
-                    400, "invalid_request",
-                    "the body must have the member assertion, a string, and no other")
-            }
-            let stored = try #require(
-                try await server.services.locker?.registry.enrolments(of: server.alice.id))
-            #expect(stored.map { $0.deviceKey.attestation?.presence } == [nil, "pin"])
-        }
-    }
-
     @Test func `a server without attestation refuses the member, as before`() async throws {
         try await TestServer.run { server in
             let bearer = try await server.login().access
@@ -176,19 +145,6 @@ import Testing
                     "<small>Device: \(hardware), opens without user verification (proven \(day)) · "
                         + "Easy access: \(hardware), opens with a PIN, whose strength is not known (proven \(day))</small>"
                 ))
-        }
-    }
-
-    @Test func `without attestation, the pages show no proofs`() async throws {
-        try await TestServer.run { server in
-            try await server.setUp(TestDevice(), bearer: server.login().access).success()
-            _ = try await server.enrolledDevice()
-            let browser = TestBrowser(server: server)
-            _ = try await browser.loginToSettings("alice")
-            for path in ["/settings/biometric", "/settings/locker"] {
-                let page = try await browser.get(path).body
-                #expect(page.contains("bench") && !page.contains("proof"))
-            }
         }
     }
 }

@@ -162,58 +162,6 @@ import Testing
         }
     }
 
-    @Test func `an attestation for another challenge, key, name or server is refused`() async throws
-    {
-        try await TestServer.runAttested { server, tpm in
-            let bearer = try await server.login().access
-            let chain = try await tpm.activate(on: server, bearer: bearer)
-            let device = TestDevice()
-            guard case .es256(let key) = device.key else { return }
-            try await server.setUp(
-                device, .pin, in: tpm, certificates: chain, bearer: bearer,
-                statementChallenge: await server.challenge()
-            ).expectForged()
-            func send(_ key: P256.Signing.PrivateKey, _ kid: String, _ origin: String) async throws
-                -> Answer
-            {
-                let challenge = try await server.challenge()
-                let statement = try tpm.statement(
-                    .pin, of: key, named: kid, challenge: challenge, origin: origin,
-                    certificates: chain)
-                return try await server.biometric(
-                    device.setup(challenge: challenge, now: server.time.seconds), bearer: bearer,
-                    overriding: ["attestation": statement])
-            }
-            try await send(P256.Signing.PrivateKey(), device.kid, server.origin).expectForged()
-            try await send(key, TestDevice().kid, server.origin).expectForged()
-            try await send(key, device.kid, "https://id.example.com").expectForged()
-            #expect(try await server.services.devices.devices(of: server.alice.id).isEmpty)
-            try await send(key, device.kid, server.origin).success()
-        }
-    }
-
-    @Test func `an attestation key without this server's certificate is refused`() async throws {
-        try await TestServer.runAttested { server, tpm in
-            let bearer = try await server.login().access
-            let chain = try await tpm.activate(on: server, bearer: bearer)
-            for certificates in [[chain[1]], [try tpm.endorsement]] {
-                try await server.setUp(
-                    TestDevice(), .pin, in: tpm, certificates: certificates, bearer: bearer
-                )
-                .expectRefused(.untrustedAttestationKey)
-            }
-            // Another TPM signs with its own attestation key.
-            try await server.setUp(
-                TestDevice(), .pin, in: TestTPM(), certificates: chain, bearer: bearer
-            )
-            .expectForged()
-            server.time.advance(by: 91 * 86_400)
-            let later = try await server.login().access
-            try await server.setUp(TestDevice(), .pin, in: tpm, certificates: chain, bearer: later)
-                .expectRefused(.untrustedAttestationKey)
-        }
-    }
-
     @Test func `a client can have its own requirement`() async throws {
         try await TestServer.runAttested { configuration, attestation, _ in
             attestation.require = "hardware"

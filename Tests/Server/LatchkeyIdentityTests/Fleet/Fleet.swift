@@ -18,10 +18,8 @@ actor Fleet {
     private let arguments: [String]
     private var instances: [IdentityProcess] = []
 
-    /// - Parameters:
-    ///   - address: The address of an empty database.
-    ///   - connections: The maximum number of connections of one instance.
-    private init(on address: String, connections: Int) throws {
+    /// - Parameter address: The address of an empty database.
+    private init(on address: String) async throws {
         let directory = try TemporaryDirectory()
         self.directory = directory
         let configuration = directory.path(of: "config.json")
@@ -31,9 +29,7 @@ actor Fleet {
             {"clients": [{"client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]}],
              "extensions": {"biometric_audience": false},
              "identity": {"biometric": {"maximum_devices": 1000000}},
-             "rate_limits": {"token_per_address": 1000000, "challenge_per_address": 1000000,
-                 "biometric_per_user": 1000000},
-             "database": {"maximum_connections": \(connections), "connection_wait": 4, "statement_timeout": 4}}
+             "rate_limits": {"token_per_address": 1000000, "challenge_per_address": 1000000}}
             """.utf8
         ).write(to: URL(filePath: configuration))
         arguments = [
@@ -41,6 +37,7 @@ actor Fleet {
             "critical",
             "--signing-key-file", try IdentityProcess.signingKeyFile(in: directory),
         ]
+        _ = try await TestDatabase.open(address, connections: 1)
     }
 
     /// Runs `fault` with a fleet while clients use it, then checks that every confirmed device can
@@ -48,10 +45,10 @@ actor Fleet {
     ///
     /// - Parameter address: The address of an empty database.
     static func run(
-        on address: String, connections: Int = 4, clients count: Int = 8,
+        on address: String, clients count: Int = 8,
         fault: (_ fleet: Fleet, _ load: FleetLoad) async throws -> Void
     ) async throws {
-        let fleet = try Fleet(on: address, connections: connections)
+        let fleet = try await Fleet(on: address)
         try await withTeardown({ await fleet.stop() }) {
             try await fleet.start()
             let load = FleetLoad()
@@ -90,11 +87,9 @@ actor Fleet {
 
     /// Adds users with one device each.
     private static func devices(_ count: Int, on address: String) async throws -> [TestDevice] {
-        var limits = DatabaseConfiguration.patient
-        limits.maximumConnections = 1
         let services = try await IdentityServices(
             TestServer.configuration,
-            database: IdentityDatabase.open(location: address, configuration: limits),
+            database: TestDatabase.open(address, connections: 1),
             hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)),
             signingKeyCipher: SigningKeyCipher.test())
         var devices: [TestDevice] = []

@@ -7,17 +7,6 @@ import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 
-/// Runs `body` with an empty database of a server that this test alone uses, then stops the server.
-func withDatabase(_ server: PostgreSQLServer, _ body: (_ address: String) async throws -> Void)
-    async throws
-{
-    try await withTeardown({
-        do { try await server.end() } catch { Issue.record(error) }
-    }) {
-        try await body(try await server.database())
-    }
-}
-
 /// Faults of a fleet and its database while clients log in, rotate refresh tokens and set up
 /// devices (``FleetClient``).
 ///
@@ -114,7 +103,7 @@ struct FleetFaultTests {
     {
         let server = PostgreSQLServer(Self.quiet.merging(["max_connections": "16"]) { $1 })
         try await withDatabase(server) { address in
-            try await Fleet.run(on: address, connections: 8) { _, load in
+            try await Fleet.run(on: address) { _, load in
                 var configuration = PostgreSQLConfiguration(address: address)
                 (configuration.maximumConnections, configuration.connectionWait) = (1, .seconds(15))
                 var others: [PostgreSQLDatabase] = []
@@ -159,7 +148,7 @@ struct FleetFaultTests {
     {
         let server = PostgreSQLServer(Self.quiet)
         try await withDatabase(server) { address in
-            try await Fleet.run(on: address, connections: 2) { fleet, load in
+            try await Fleet.run(on: address) { fleet, load in
                 let slow = try RunningProgram(
                     URL(filePath: "/usr/bin/python3"),
                     ["-c", Self.slowClients] + (await fleet.ports))

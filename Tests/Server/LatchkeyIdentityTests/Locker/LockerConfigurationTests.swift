@@ -124,41 +124,6 @@ import Testing
         }
     }
 
-    @Test(arguments: ["locker_per_address", "locker_per_user"])
-    func `limits are configurable and must be at least 1`(name: String) throws {
-        func limits(_ limit: Int) throws -> ServerConfiguration.RateLimits {
-            try ServerConfiguration(
-                json: Data(
-                    "{\"clients\": [{\"client_id\": \"a\"}], \"rate_limits\": {\"\(name)\": \(limit)}}"
-                        .utf8)
-            ).rateLimits
-        }
-        let given = try limits(7)
-        #expect([given.lockerPerAddress, given.lockerPerUser].contains(7))
-        #expect(throws: ConfigurationError.self) { try limits(0) }
-    }
-
-    @Test func `concurrent enrolments do not exceed the limit`() async throws {
-        try await TestServer.run {
-            $0.extensions.locker.maximumEnrolments = 3
-        } body: { server in
-            let first = try await server.enrolledDevice()
-            let answers = try await withThrowingTaskGroup(of: Answer.self) { group in
-                for _ in 1...12 {
-                    group.addTask {
-                        try await server.perform("enrol", first, bearer: first.tokens.access)
-                    }
-                }
-                return try await group.reduce(into: []) { $0.append($1) }
-            }
-            #expect(answers.filter { $0.status == 201 }.count == 2)
-            for answer in answers where answer.status != 201 {
-                try answer.expectRefusal(
-                    400, "invalid_request", "the user has as many enrolments as a user may have")
-            }
-        }
-    }
-
     @Test func `a user's enrolments do not exceed the limit`() async throws {
         try await TestServer.run {
             $0.extensions.locker.maximumEnrolments = 2

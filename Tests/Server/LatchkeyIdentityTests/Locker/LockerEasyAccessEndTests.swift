@@ -119,29 +119,6 @@ import Testing
         }
     }
 
-    @Test func `the next login deletes expired rows`() async throws {
-        try await TestServer.run { server in
-            let device = try await server.enrolledDevice()
-            for _ in 1...3 {
-                try await server.easyAccess(device).success()
-                try await server.backgroundAccess(device).success()
-            }
-            func rows(_ table: String) async throws -> Int? {
-                try await server.services.grants.database.read {
-                    try $0.row("SELECT count(*) AS count FROM \(SQLText(stringLiteral: table))")?
-                        .integer("count")
-                }
-            }
-            #expect(try await rows("offline_grant") == 7)
-            #expect(try await rows("access_token") == 7)
-            server.time.advance(by: 1_801)
-            _ = try await server.login("bob")
-            // Only alice's login remains, which can be refreshed.
-            #expect(try await rows("offline_grant") == 2)
-            #expect(try await rows("access_token") == 1)
-        }
-    }
-
     @Test func `a repeated scope is granted once`() async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()

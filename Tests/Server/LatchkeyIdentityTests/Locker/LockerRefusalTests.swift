@@ -13,7 +13,7 @@ import Testing
     func `a flawed assertion is refused and does not use the challenge`(
         action: String
     ) async throws {
-        try await TestServer.run(generously) { server in
+        try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             for flaw in LockerFlaw.allCases where flaw.applies(to: action) {
                 let key = device.signer(of: action)
@@ -49,7 +49,7 @@ import Testing
     func `an assertion for one action is refused for another`(
         action: String
     ) async throws {
-        try await TestServer.run(generously) { server in
+        try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             for other in TestServer.lockerActions where other != action {
                 let assertion = try await server.assertion(
@@ -65,7 +65,7 @@ import Testing
     @Test(arguments: TestServer.lockerActions.dropLast())
     func `a challenge is valid once, for 300 seconds, for its purpose`(action: String) async throws
     {
-        try await TestServer.run(generously) { server in
+        try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let key = device.signer(of: action)
             let enrolment = action == "enrol" ? nil : device.id
@@ -184,7 +184,7 @@ import Testing
 
     @Test func `a rate-limited request is told when to retry`() async throws {
         try await TestServer.run {
-            $0.rateLimits.lockerPerAddress = 2
+            $0.rateLimits.tokenPerAddress = 2
         } body: { server in
             func send() async throws -> Answer {
                 try await server.post(
@@ -202,27 +202,6 @@ import Testing
         }
     }
 
-    @Test func `a user's requests count after the signature is verified`() async throws {
-        try await TestServer.run {
-            $0.rateLimits.lockerPerUser = 4
-        } body: { server in
-            let device = try await server.enrolledDevice()
-            let impostor = EnrolledDevice(
-                id: device.id, key: device.key.impostor, easyAccess: device.easyAccess.impostor,
-                tokens: device.tokens,
-                shares: nil)
-            for _ in 1...5 { try await server.easyAccess(impostor).expectNotAccepted() }
-            for _ in 1...2 { try await server.easyAccess(device).success() }
-            let refused = try await server.backgroundAccess(device)
-            try refused.expectRefusal(429, "rate_limited", "there were too many requests")
-            #expect(refused.headers[.retryAfter] == "60")
-            try await server.levelShares(device, bearer: device.tokens.access)
-                .expectRefusal(429, "rate_limited", "there were too many requests")
-            // The limit does not delay a revocation.
-            try await server.revoke(device).expectDone()
-        }
-    }
-
     @Test func `a rate-limited token request is told when to retry`() async throws {
         try await TestServer.run {
             $0.rateLimits.tokenPerAddress = 1
@@ -234,10 +213,5 @@ import Testing
                 429, "x_rate_limited", "rate limit exceeded, please try again later.")
             #expect(refused.headers[.retryAfter] == "60")
         }
-    }
-
-    private let generously: @Sendable (inout ServerConfiguration) -> Void = {
-        $0.rateLimits.lockerPerAddress = 1_000
-        $0.rateLimits.lockerPerUser = 1_000
     }
 }

@@ -188,42 +188,4 @@ import Testing
             try await server.levelShares(other, bearer: session.access).success()
         }
     }
-
-    @Test func `a disabled user stays enrolled, and is refused while disabled`() async throws {
-        try await TestServer.run { server in
-            let device = try await server.enrolledDevice()
-            let session = try Tokens(await server.easyAccess(device).success())
-            #expect(try await server.services.users.setDisabled(true, username: "alice"))
-            try await server.easyAccess(device).expectRefusal(
-                400, "invalid_grant", "the user may not log in")
-            try await server.backgroundAccess(device).expectRefusal(
-                400, "invalid_grant", "the user may not log in")
-            #expect(try await server.userInfo(session.access).status == 401)
-            #expect(try await server.services.users.setDisabled(false, username: "alice"))
-            #expect(try await server.easyAccess(device).success()["level_shares"] == device.shares)
-        }
-    }
-
-    @Test func `an enrolment ends with its user`() async throws {
-        try await TestServer.run { server in
-            let (device, other) = (
-                try await server.enrolledDevice("alice"), try await server.enrolledDevice("bob")
-            )
-            let alice = server.alice.id
-            try await server.services.grants.database.write {
-                try $0.execute("DELETE FROM \"user\" WHERE id = \(alice)")
-            }
-            try await server.easyAccess(device).expectRevoked()
-            try await server.backgroundAccess(device).expectRevoked()
-            let left = try await server.services.grants.database.read { database in
-                try ["latchkey_locker_enrolment", "latchkey_locker_easy_access_key"].map { table in
-                    try database.row(
-                        "SELECT count(*) AS count FROM \(SQLText(stringLiteral: table))")?
-                        .integer("count")
-                }
-            }
-            #expect(left == [1, 1])
-            try await server.easyAccess(other).success()
-        }
-    }
 }

@@ -11,25 +11,24 @@ import Testing
 enum TestDatabase {
     /// A new, empty database with the server's tables.
     static func open() async throws -> any SQLDatabase {
-        guard PostgreSQLServer.isSelected else { return try IdentityDatabase.open(path: nil) }
-        return try await IdentityDatabase.open(
-            location: await PostgreSQLServer.shared.database(), configuration: .patient)
+        try await open(
+            PostgreSQLServer.isSelected
+                ? PostgreSQLServer.shared.database() : IdentityDatabase.memory)
+    }
+
+    /// A database with the server's tables, and time limits that a busy machine does not reach.
+    static func open(_ location: String, connections: Int = 8) async throws -> any SQLDatabase {
+        try await IdentityDatabase.open(location, creating: true) {
+            $0.maximumConnections = connections
+            $0.statementTimeout = hangLimit
+            $0.connectionWait = hangLimit
+        }
     }
 
     /// The encryption of signing keys that PostgreSQL requires; nil for SQLite. Always the same.
     static func cipher() throws -> SigningKeyCipher? {
         try PostgreSQLServer.isSelected ? SigningKeyCipher.test() : nil
     }
-}
-
-extension DatabaseConfiguration {
-    /// Time limits that a busy machine does not reach.
-    static let patient: DatabaseConfiguration = {
-        var configuration = DatabaseConfiguration()
-        configuration.statementTimeout = Double(hangLimit.components.seconds)
-        configuration.connectionWait = configuration.statementTimeout
-        return configuration
-    }()
 }
 
 extension SigningKeyCipher {

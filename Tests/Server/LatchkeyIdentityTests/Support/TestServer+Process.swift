@@ -15,7 +15,7 @@ extension TestServer {
     ) async throws -> Value {
         let services = try await IdentityServices(
             configuration,
-            database: IdentityDatabase.open(location: database, configuration: .patient),
+            database: TestDatabase.open(database),
             hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)),
             signingKeyCipher: TestDatabase.cipher())
         for name in ["alice", "bob"] where try await services.users.user(named: name) == nil {

@@ -14,6 +14,13 @@ struct DeviceLogin: Sendable {
                 user_id TEXT NOT NULL,
                 device_id TEXT REFERENCES latchkey_device (id) ON DELETE CASCADE
             ) STRICT;
+            """,
+        postgreSQL: """
+            CREATE TABLE session (
+                id TEXT PRIMARY KEY NOT NULL,
+                user_id TEXT NOT NULL,
+                device_id TEXT REFERENCES latchkey_device (id) ON DELETE CASCADE
+            );
             """)
 
     private let database: any SQLDatabase

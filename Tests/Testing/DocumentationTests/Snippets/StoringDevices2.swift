@@ -16,6 +16,16 @@ struct LockerEnrolments: Sendable {
                 FOREIGN KEY (enrolment_id, easy_access_kid)
                     REFERENCES latchkey_locker_easy_access_key (enrolment_id, kid) ON DELETE CASCADE
             ) STRICT;
+            """,
+        postgreSQL: """
+            CREATE TABLE session (
+                id TEXT PRIMARY KEY NOT NULL,
+                user_id TEXT NOT NULL,
+                enrolment_id TEXT REFERENCES latchkey_locker_enrolment (id) ON DELETE CASCADE,
+                easy_access_kid TEXT,
+                FOREIGN KEY (enrolment_id, easy_access_kid)
+                    REFERENCES latchkey_locker_easy_access_key (enrolment_id, kid) ON DELETE CASCADE
+            );
             """)
 
     private let database: any SQLDatabase

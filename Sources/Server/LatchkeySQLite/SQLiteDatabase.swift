@@ -1,0 +1,160 @@
+internal import FoundationEssentials
+public import GRDB
+internal import Glibc
+public import LatchkeyRelyingParty
+
+/// A SQLite database of GRDB, for a server of one process.
+public struct SQLiteDatabase: SQLDatabase {
+    /// The connections.
+    package let writer: any DatabaseWriter
+
+    /// Uses a database, which should enforce foreign keys, GRDB's default.
+    public init(_ writer: any DatabaseWriter) { self.writer = writer }
+
+    /// Creates a database in memory, which ends with this value.
+    public init() throws { try self.init(DatabaseQueue(configuration: Self.configuration)) }
+
+    /// Opens a file that only its owner can access. Commits survive a power failure, and deleted
+    /// values are overwritten.
+    ///
+    /// - Parameter creating: Whether to create a file that does not exist.
+    /// - Throws: ``SQLiteFileError`` if the file does not exist, belongs to another user or is
+    ///   accessible to other users; an error of GRDB if it is not a database.
+    public init(path: String, creating: Bool) throws {
+        try Self.ensurePrivateFile(path, creating: creating)
+        var configuration = Self.configuration
+        configuration.journalMode = .wal
+        let queue = try DatabaseQueue(path: path, configuration: configuration)
+        // In WAL mode GRDB sets synchronous to NORMAL: a power failure could lose commits that
+        // clients know of.
+        try queue.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
+        self.init(queue)
+    }
+
+    private static var configuration: GRDB.Configuration {
+        var configuration = GRDB.Configuration()
+        configuration.busyMode = .timeout(5)
+        configuration.prepareDatabase { try $0.execute(sql: "PRAGMA secure_delete = ON") }
+        return configuration
+    }
+
+    public var dialect: SQLDialect { .sqlite }
+    public var clockOffset: Double { 0 }
+
+    public func read<R: Sendable>(_ body: @escaping @Sendable (any SQLConnection) throws -> R)
+        async throws -> R
+    {
+        try await Self.reportingContention {
+            try await writer.read { try body(SQLiteConnection(database: $0)) }
+        }
+    }
+
+    @discardableResult
+    public func write<R: Sendable>(_ body: @escaping @Sendable (any SQLConnection) throws -> R)
+        async throws -> R
+    {
+        try await Self.reportingContention {
+            try await writer.write { try body(SQLiteConnection(database: $0)) }
+        }
+    }
+
+    private static func reportingContention<R>(_ body: () async throws -> R) async throws -> R {
+        do {
+            return try await body()
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
+            throw SQLFailure(.timeout, "another process uses the database file for too long")
+        }
+    }
+
+    private static func ensurePrivateFile(_ path: String, creating: Bool) throws(SQLiteFileError) {
+        let flags = O_RDWR | O_NOFOLLOW | O_CLOEXEC | (creating ? O_CREAT : 0)
+        let descriptor = open(path, flags, 0o600)
+        guard descriptor >= 0 else {
+            switch errno {
+            case ELOOP: throw .init(path, "is a symbolic link", "Give the path of the file itself")
+            case ENOENT where !creating: throw .init(path, "does not exist", "Check the path")
+            case let number:
+                let reason = String(cString: strerror(number))
+                throw .init(path, "cannot be opened: \(reason)", "Give another path")
+            }
+        }
+        close(descriptor)
+        // SQLite's journals contain the same data, and their permissions can differ.
+        for path in ["", "-wal", "-shm", "-journal"].map({ path + $0 }) {
+            var status = stat()
+            guard lstat(path, &status) == 0 else { continue }
+            guard status.st_mode & S_IFMT == S_IFREG else {
+                throw .init(path, "is not a regular file", "Give another path")
+            }
+            guard status.st_uid == geteuid() else {
+                throw .init(
+                    path, "belongs to another user",
+                    "Run as that user, or change its owner with chown")
+            }
+            guard status.st_mode & 0o077 == 0 else {
+                throw .init(
+                    path, "is accessible to other users and can contain secrets",
+                    "Create a new database, or, if no other user has read it, run: chmod 600 \(path)"
+                )
+            }
+        }
+    }
+}
+
+/// A file that cannot be used.
+public struct SQLiteFileError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The cause and the next step.
+    public let description: String
+
+    fileprivate init(_ path: String, _ cause: String, _ recovery: String) {
+        description = "the database \(path) \(cause). \(recovery)."
+    }
+}
+
+/// A transaction of SQLite.
+private struct SQLiteConnection: SQLConnection {
+    let database: Database
+
+    var dialect: SQLDialect { .sqlite }
+    var now: Double? { nil }
+
+    func execute(_ statement: SQLText) throws -> Int {
+        let (sql, values) = statement.rendered(for: .sqlite)
+        try database.cachedStatement(sql: sql).execute(arguments: Self.arguments(values))
+        return database.changesCount
+    }
+
+    func rows(_ statement: SQLText) throws -> [SQLRow] {
+        let (sql, values) = statement.rendered(for: .sqlite)
+        let prepared = try database.cachedStatement(sql: sql)
+        let columns = prepared.columnNames
+        return try Row.fetchAll(prepared, arguments: Self.arguments(values)).map { row in
+            SQLRow(columns: columns, values: row.databaseValues.map(Self.value))
+        }
+    }
+
+    func script(_ statements: String) throws { try database.execute(sql: statements) }
+
+    private static func arguments(_ values: [SQLValue]) -> StatementArguments {
+        StatementArguments(
+            values.map { value -> DatabaseValue in
+                switch value {
+                case .text(let value): value?.databaseValue ?? .null
+                case .blob(let value): value?.databaseValue ?? .null
+                case .real(let value): value?.databaseValue ?? .null
+                case .integer(let value): value?.databaseValue ?? .null
+                case .bool(let value): value?.databaseValue ?? .null
+                }
+            })
+    }
+
+    private static func value(_ value: DatabaseValue) -> SQLValue? {
+        switch value.storage {
+        case .null: nil
+        case .int64(let number): .integer(Int(number))
+        case .double(let number): .real(number)
+        case .string(let text): .text(text)
+        case .blob(let data): .blob(data)
+        }
+    }
+}

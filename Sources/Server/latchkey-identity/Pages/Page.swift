@@ -1,0 +1,174 @@
+/// The content of a page.
+struct Page: Sendable {
+    let title: String
+    let content: HTML
+
+    /// A title and a sentence.
+    static func message(title: String, text: String) -> Page {
+        Page(title: title, content: "<h1>\(title)</h1>\n<p>\(text)</p>")
+    }
+
+    static let loggedOut = message(
+        title: "Logged out", text: "You are logged out of this browser.")
+
+    /// The form with a user name and a password.
+    ///
+    /// - Parameters:
+    ///   - clientName: The app that sent the user; nil for the server's own pages.
+    ///   - isPinned: Whether only one user may log in.
+    static func login(
+        action: String, token: String, clientName: String?, username: String?, isPinned: Bool,
+        canCancel: Bool, problem: String?
+    ) -> Page {
+        let (first, second): (HTML, HTML) =
+            username == nil ? (" autofocus", "") : ("", " autofocus")
+        return Page(
+            title: "Log in",
+            content: """
+                <h1>Log in</h1>
+                \(clientName.map { "<p class=\"lead\">to continue to <strong>\($0)</strong></p>" })
+                \(problem.map { "<p class=\"problem\" role=\"alert\">\($0)</p>" })
+                \(isPinned ? "<p class=\"note\">Use the account for which this device is set up.</p>" : "")
+                <form method="post" action="\(action)">
+                \(hidden("csrf_token", token))
+                <label for="username">User name</label>
+                <input id="username" name="username" value="\(username ?? "")" autocomplete="username" \
+                autocapitalize="none" spellcheck="false" required\(first)>
+                <label for="password">Password</label>
+                <input id="password" name="password" type="password" autocomplete="current-password" required\(second)>
+                <div class="actions">
+                <button type="submit">Log in</button>
+                \(canCancel ? "<a class=\"button quiet\" href=\"\(action)&amp;x_cancel=1\">Cancel</a>" : "")
+                </div>
+                </form>
+                """)
+    }
+
+    /// A question with one button.
+    static func confirm(title: String, text: String, action: String, button: String, token: String)
+        -> Page
+    {
+        Page(
+            title: title,
+            content: """
+                <h1>\(title)</h1>
+                <p>\(text)</p>
+                <form method="post" action="\(action)">
+                \(hidden("csrf_token", token))
+                <div class="actions"><button type="submit">\(button)</button></div>
+                </form>
+                """)
+    }
+
+    /// A user's settings.
+    ///
+    /// - Parameter lists: The lists of devices to link to, with the numbers of devices.
+    static func settings(username: String, lists: [(DeviceList, count: Int)], token: String) -> Page
+    {
+        let rows = lists.map { list, count -> HTML in
+            """
+            <li><a class="row" href="/settings/\(list.path)"><span><strong>\(list.title)</strong>\
+            <small>\(count == 1 ? "1 device" : "\(String(count)) devices" as HTML)</small></span>\
+            <span class="arrow" aria-hidden="true">›</span></a></li>
+            """
+        }
+        return Page(
+            title: "Settings",
+            content: """
+                <h1>Settings</h1>
+                <p class="lead">Logged in as <strong>\(username)</strong></p>
+                <ul class="list">
+                \(rows)
+                </ul>
+                <form method="post" action="/logout">
+                \(hidden("csrf_token", token))
+                <div class="actions"><button class="quiet" type="submit">Log out</button></div>
+                </form>
+                """)
+    }
+
+    /// A list of a user's devices, each with a button.
+    static func devices(
+        _ list: DeviceList, _ devices: [DeviceList.Device], username: String, notice: String?,
+        token: String
+    ) -> Page {
+        let rows = devices.map { device -> HTML in
+            """
+            <li class="row">
+            <span><strong><bdi>\(device.model)</bdi></strong>
+            <small>\(device.name.map { "<bdi>\($0)</bdi> · " })\(device.details)</small>
+            \(device.use.map { "<small>\($0)</small>" })
+            \(device.proof.map { "<small>\($0)</small>" })
+            <small class="kid">\(device.label)</small></span>
+            <form method="post" action="/settings/\(list.path)">
+            \(hidden("csrf_token", token))
+            \(hidden("x_action", list.action))
+            \(hidden(list.member, device.id))
+            <button class="danger" type="submit" aria-label="\(list.button) \(device.spokenName)">\(list.button)</button>
+            </form>
+            </li>
+            """
+        }
+        return Page(
+            title: list.title,
+            content: """
+                <p class="back"><a href="/settings"><span aria-hidden="true">‹</span> Settings</a></p>
+                <h1>\(list.title)</h1>
+                <p class="lead">\(list.lead(username))</p>
+                \(notice.map { "<p class=\"note\" role=\"status\">\($0)</p>" })
+                \(devices.isEmpty ? "<p class=\"empty\">\(list.empty)</p>" : "")
+                <ul class="list">
+                \(rows)
+                </ul>
+                """)
+    }
+
+    private static func hidden(_ name: String, _ value: String) -> HTML {
+        "<input type=\"hidden\" name=\"\(name)\" value=\"\(value)\">"
+    }
+}
+
+/// The texts of a list of devices and the members of its forms.
+struct DeviceList: Sendable {
+    struct Device: Sendable {
+        let id: String
+        let model: String
+        let name: String?
+        /// The text after the name.
+        let details: String
+        /// The second line of text, if any.
+        var use: String?
+        /// The proof of the device's keys in words, if the server verified one.
+        let proof: String?
+        /// The key's name, or a part of the ID that distinguishes several enrolments of one
+        /// machine.
+        let label: String
+        /// The device's name in the accessible name of its button.
+        let spokenName: String
+    }
+
+    let title: String
+    /// The sentence with the user's name.
+    let lead: @Sendable (String) -> HTML
+    let empty: String
+    /// The last part of the path: `/settings/NAME`.
+    let path: String
+    let button: String
+    /// The value of `x_action`.
+    let action: String
+    /// The query of the page after the action, and its past participle.
+    let done: String
+    /// The form's member with the device's ID.
+    let member: String
+
+    static let biometric = DeviceList(
+        title: "Biometric login",
+        lead: { "These devices can log in as <strong>\($0)</strong>." },
+        empty: "No device is set up.", path: "biometric", button: "Remove", action: "remove",
+        done: "removed", member: "x_identity_id")
+    static let locker = DeviceList(
+        title: "Enrolled devices",
+        lead: { "Apps on these devices keep data that only <strong>\($0)</strong> can open." },
+        empty: "No device is enrolled.", path: "locker", button: "Revoke", action: "revoke",
+        done: "revoked", member: "x_enrolment_id")
+}

@@ -1,0 +1,133 @@
+import Foundation
+import Latchkey
+import LatchkeyRelyingParty
+import LatchkeySQLite
+import LatchkeySimulators
+import Testing
+
+@Suite("SQLite files") struct SQLiteFileTests {
+    @Test(arguments: ["", "-wal", "-journal"]) func `a file that others can read is refused`(
+        suffix: String
+    ) throws {
+        try inDirectory { directory in
+            let path = directory.appending(path: "identity.sqlite").path()
+            try create(path, mode: 0o600)
+            if !suffix.isEmpty { try create(path + suffix, mode: 0o600) }
+            for mode in [0o644, 0o660, 0o604, 0o601] {
+                try FileManager.default.setAttributes(
+                    [.posixPermissions: mode], ofItemAtPath: path + suffix)
+                #expect {
+                    _ = try SQLiteDatabase(path: path, creating: true)
+                } throws: {
+                    "\($0)".contains("chmod 600 \(path + suffix)")
+                }
+            }
+            try FileManager.default.setAttributes(
+                [.posixPermissions: 0o600], ofItemAtPath: path + suffix)
+            _ = try SQLiteDatabase(path: path, creating: true)
+        }
+    }
+
+    @Test func `commits survive a power failure`() async throws {
+        let directory = try TemporaryDirectory()
+        defer { withExtendedLifetime(directory) {} }
+        let database = try SQLiteDatabase(
+            path: directory.path(of: "identity.sqlite"), creating: true)
+        let (journal, synchronous) = try await database.read { database in
+            (
+                try database.rows("PRAGMA journal_mode").first?.text("journal_mode"),
+                try database.rows("PRAGMA synchronous").first?.integer("synchronous")
+            )
+        }
+        // FULL. With NORMAL, GRDB's setting for WAL, commits do not synchronise the log.
+        #expect(journal == "wal" && synchronous == 2)
+    }
+
+    @Test func `a file is created on request only`() async throws {
+        let directory = try TemporaryDirectory()
+        let path = directory.path(of: "identity.sqlite")
+        let error = #expect(throws: SQLiteFileError.self) {
+            _ = try SQLiteDatabase(path: path, creating: false)
+        }
+        #expect(error?.description.contains("does not exist") == true)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path).isEmpty)
+        _ = try SQLiteDatabase(path: path, creating: true)
+        _ = try SQLiteDatabase(path: path, creating: false)
+    }
+
+    @Test func `a file that another process uses for too long is a temporary error`() async throws {
+        let directory = try TemporaryDirectory()
+        defer { withExtendedLifetime(directory) {} }
+        let path = directory.path(of: "identity.sqlite")
+        let (one, other) = (
+            try SQLiteDatabase(path: path, creating: true),
+            try SQLiteDatabase(path: path, creating: false)
+        )
+        let failure = await #expect(throws: SQLFailure.self) {
+            let (started, start) = AsyncStream.makeStream(of: Void.self)
+            let end = DispatchSemaphore(value: 0)
+            let holder = Task {
+                try await one.write { _ in
+                    start.finish()
+                    end.wait()
+                }
+            }
+            for await _ in started {}
+            defer { end.signal() }
+            _ = holder
+            try await other.write { try $0.script("CREATE TABLE t (n)") }
+        }
+        #expect(failure?.code == .timeout && failure?.isTemporary == true)
+    }
+
+    @Test func `a symbolic link is refused`() throws {
+        try inDirectory { directory in
+            let (file, link) = (
+                directory.appending(path: "file"), directory.appending(path: "link")
+            )
+            try create(file.path(), mode: 0o600)
+            try FileManager.default.createSymbolicLink(at: link, withDestinationURL: file)
+            #expect {
+                _ = try SQLiteDatabase(path: link.path(), creating: true)
+            } throws: {
+                "\($0)".contains("is a symbolic link")
+            }
+        }
+    }
+
+    @Test func `a directory is refused`() throws {
+        try inDirectory { directory in
+            #expect(throws: SQLiteFileError.self) {
+                _ = try SQLiteDatabase(path: directory.path(), creating: true)
+            }
+        }
+    }
+
+    @Test(.enabled(if: geteuid() == 0, "needs root, to give a file away"))
+    func `another user's file is refused`() throws {
+        try inDirectory { directory in
+            let path = directory.appending(path: "identity.sqlite").path()
+            try create(path, mode: 0o600)
+            try #require(chown(path, 65_534, 65_534) == 0)
+            #expect {
+                _ = try SQLiteDatabase(path: path, creating: true)
+            } throws: {
+                "\($0)".contains("belongs to another user")
+            }
+        }
+    }
+
+    private func create(_ path: String, mode: Int) throws {
+        try #require(
+            FileManager.default.createFile(
+                atPath: path, contents: nil, attributes: [.posixPermissions: mode]))
+    }
+
+    private func inDirectory(_ body: (URL) throws -> Void) throws {
+        let directory = FileManager.default.temporaryDirectory.appending(
+            path: "identity-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: directory) }
+        try body(directory)
+    }
+}
