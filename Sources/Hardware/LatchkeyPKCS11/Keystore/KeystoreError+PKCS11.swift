@@ -90,7 +90,7 @@ extension CryptokiError.Kind {
         case .unsound: (.refused, "Do not use this token for keys that must not leave it.")
         case .invalidURI:
             (.invalidInput, "Write a PKCS#11 URI (RFC 7512), for example `pkcs11:token=work`.")
-        case .malformed, .returned, .module: (.failed, reportAdvice)
+        case .malformed, .returned, .module, .stale: (.failed, reportAdvice)
         }
     }
 }
