@@ -127,7 +127,7 @@ final class TokenThread: Sendable {
         return try outcome.get()
     }
 
-    /// Runs `work` on the thread after the queued work, without waiting for it.
+    /// Runs `work` after the queued work, without waiting for it.
     func enqueue(_ work: @escaping @Sendable () -> Void) {
         append(AwaitedJob { () throws(CryptokiError) in work() })
     }
@@ -156,8 +156,7 @@ final class TokenThread: Sendable {
         state.withLock { $0.current = nil }
     }
 
-    /// Called while the watch prevents the end of the call, so that the current job is the one that
-    /// made the call.
+    /// Called while the watch prevents the end of the call, which the current job made.
     private func expire(_ function: String) {
         let killProcess = onExpiry(function)
         let (current, stranded): ((any TokenJob)?, [any TokenJob]) = state.withLock { state in

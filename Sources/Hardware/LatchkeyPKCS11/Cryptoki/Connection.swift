@@ -34,10 +34,10 @@ final class Connection: @unchecked Sendable {
         self.settlingTime = settlingTime
     }
 
-    /// Does `work` with a session, and repeats it as ``Recovery`` decides. Afterwards the card is
+    /// Does `work` with a session, and repeats it as ``RecoveryPolicy`` decides. Afterwards the card is
     /// locked, unless a policy keeps the login.
     func withRecovery<R>(_ work: (Session) throws(CryptokiError) -> R) throws(CryptokiError) -> R {
-        let recovery = Recovery(call.module.profile)
+        let recovery = RecoveryPolicy(call.module.profile)
         if call.module.profile.hasCards, !reader.isEmpty { use = CardUse(of: reader) }
         return try end(
             Result { () throws(CryptokiError) in
@@ -73,7 +73,7 @@ final class Connection: @unchecked Sendable {
         close()
         if call.module.needsInitialization { try restartModule() }
         let result = Result { () throws(CryptokiError) in
-            let slot = try findSlot(Recovery(call.module.profile))
+            let slot = try findSlot(RecoveryPolicy(call.module.profile))
             let flags = try call.tokenInformation(slot: slot).flags
             guard flags.contains(.initialized) == information.flags.contains(.initialized) else {
                 throw CryptokiError(.tokenAbsent, reason: "the token has changed since it was read")
@@ -174,7 +174,7 @@ final class Connection: @unchecked Sendable {
         try call.module.reinitialize(after: call.module.epoch, by: call)
     }
 
-    private func open(_ recovery: Recovery) throws(CryptokiError) -> Session {
+    private func open(_ recovery: RecoveryPolicy) throws(CryptokiError) -> Session {
         if call.module.needsInitialization {
             try call.module.reinitialize(after: call.module.epoch, by: call)
         }
@@ -196,28 +196,26 @@ final class Connection: @unchecked Sendable {
         return new
     }
 
-    private func recover(_ step: Recovery.Step, after error: CryptokiError) throws(CryptokiError) {
+    private func recover(_ step: RecoveryPolicy.Step, after error: CryptokiError)
+        throws(CryptokiError)
+    {
         switch step {
         case .logInAgain: return
         case .reopenSession: return close()
-        case .findTokenAgain: settle()
+        // The system notices a removal after this time.
+        case .findTokenAgain: usleep(settlingTime)
         case .readTokenAgain:
             try call.module.reinitialize(after: call.module.epoch, by: call)
         case .restartModule:
             // A module may have read the card while it was removed.
-            if error.kind == .stale || error.kind == .keyAbsent { settle() }
+            if error.kind == .stale || error.kind == .keyAbsent { usleep(settlingTime) }
             try call.module.reinitialize(after: epoch == 0 ? call.module.epoch : epoch, by: call)
         }
         session = nil
     }
 
-    /// Waits until the system has noticed a removal.
-    private func settle() {
-        usleep(settlingTime)
-    }
-
     /// The current slot of the token.
-    private func findSlot(_ recovery: Recovery) throws(CryptokiError) -> UInt {
+    private func findSlot(_ recovery: RecoveryPolicy) throws(CryptokiError) -> UInt {
         var found: [(TokenInformation, UInt)] = []
         let slots = try call.slots(withToken: true)
         recovery.showsNoToken = slots.isEmpty
@@ -227,11 +225,9 @@ final class Connection: @unchecked Sendable {
                 if identity.matches(information) { found.append((information, slot)) }
             } catch {
                 // Ignore an error of another slot's token; an error of the module is thrown.
-                guard let value = error.returnValue, value != .deviceError,
-                    value != .cryptokiNotInitialized
-                else {
-                    throw error
-                }
+                guard let value = error.returnValue,
+                    ![.deviceError, .cryptokiNotInitialized].contains(value)
+                else { throw error }
             }
         }
         let slot = try identity.only(of: found, in: call.module)
@@ -262,7 +258,7 @@ final class Connection: @unchecked Sendable {
 /// removal within half a second, and the token may return in another slot; Yubico's module answers
 /// `CKR_DEVICE_ERROR` until it is restarted. A proof that the token did not accept is never sent
 /// again: the remaining steps then only find out whether the token is still present.
-final class Recovery {
+final class RecoveryPolicy {
     enum Step: Hashable {
         /// Log in again with the same proof: the token accepted it in this operation, and another
         /// program has reset the card since.

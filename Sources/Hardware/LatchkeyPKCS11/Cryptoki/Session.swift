@@ -79,7 +79,7 @@ final class Session {
     }
 
     /// Begins an attempt of an operation.
-    func beginAttempt(_ recovery: Recovery) {
+    func beginAttempt(_ recovery: RecoveryPolicy) {
         isRepeated = recovery.isRepeating
         mayBeStale = recovery.mayBeStale
         hasUnsettledProof = false
@@ -87,7 +87,7 @@ final class Session {
     }
 
     /// Throws `stale` if the token's state is not the expected one and the module may show an old
-    /// state. ``Recovery`` then repeats the operation with the current state, which counts.
+    /// state. ``RecoveryPolicy`` then repeats the operation with the current state, which counts.
     func confirm(_ isExpected: Bool) throws(CryptokiError) {
         guard isExpected || !mayBeStale else {
             throw CryptokiError(.stale, reason: "the module may show an old state of the token")
@@ -118,7 +118,7 @@ extension Session {
     /// Logs in. Logs out first if there is a login, so that the token checks the proof and never
     /// accepts a wrong one because of an earlier login. Use ``loggedInRole()`` to reuse a login.
     ///
-    /// - Throws: `returned(.pinIncorrect)`, `.pinLocked` …; ``Recovery`` never
+    /// - Throws: `returned(.pinIncorrect)`, `.pinLocked` …; ``RecoveryPolicy`` never
     ///   repeats a refused login.
     func login(_ role: LoginRole, with proof: LoginProof) throws(CryptokiError) {
         try checkCancellation()

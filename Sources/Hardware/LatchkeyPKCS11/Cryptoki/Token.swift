@@ -1,5 +1,3 @@
-internal import Dispatch
-internal import Glibc
 internal import Latchkey
 internal import LatchkeyPlatform
 internal import Synchronization
@@ -8,7 +6,7 @@ internal import Synchronization
 /// label.
 ///
 /// ``withSession(_:)`` runs all work on the token's thread with one session that stays open, and
-/// repeats it as ``Recovery`` decides if the session or the token is lost.
+/// repeats it as ``RecoveryPolicy`` decides if the session or the token is lost.
 final class Token: Sendable {
     /// The module that the token was found in.
     let module: Module
@@ -51,7 +49,7 @@ final class Token: Sendable {
 
     /// Runs `body` on the token's thread with its session.
     ///
-    /// If a call fails because the session, handles, the token or a login were lost, ``Recovery``
+    /// If a call fails because the session, handles, the token or a login were lost, ``RecoveryPolicy``
     /// decides what is repeated, and `body` runs **again from its start**: it must be a whole
     /// operation that may be repeated (log in, find, sign), and must not keep a handle from an
     /// earlier run. It never runs again after the token did not accept a PIN.

@@ -261,7 +261,7 @@ typealias TokenInSlot = Result<TokenInformation, CryptokiError>
 typealias TokenCondition = @Sendable (TokenInformation) -> Bool
 
 extension Module {
-    /// Reads the current tokens, and repeats that as ``Recovery`` decides.
+    /// Reads the current tokens, and repeats that as ``RecoveryPolicy`` decides.
     ///
     /// - Parameters:
     ///   - fits: Whether the caller looks for a token; nil to list all.
@@ -284,7 +284,7 @@ extension Module {
     private func readTokens(where fits: TokenCondition?, expecting isExpected: TokenCondition)
         throws(CryptokiError) -> [TokenInSlot]
     {
-        let recovery = Recovery(searching: self)
+        let recovery = RecoveryPolicy(searching: self)
         let caller = caller(on: thread, deadlines: options.deadlines)
         var known = epoch
         var showsOthers = false

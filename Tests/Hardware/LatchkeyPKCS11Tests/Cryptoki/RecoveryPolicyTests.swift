@@ -4,7 +4,7 @@ import Testing
 
 struct RecoveryPolicyTests {
     @Test(arguments: [
-        (ReturnValue.sessionHandleInvalid, [Recovery.Step.reopenSession]),
+        (ReturnValue.sessionHandleInvalid, [RecoveryPolicy.Step.reopenSession]),
         (.objectHandleInvalid, [.reopenSession]),
         (.keyHandleInvalid, [.reopenSession]),
         (.operationActive, [.reopenSession]),
@@ -17,16 +17,16 @@ struct RecoveryPolicyTests {
         (.pinIncorrect, []), (.pinLocked, []), (.userNotLoggedIn, []), (.functionFailed, []),
     ])
     func `each error has its recovery steps, and each is tried once`(
-        _ value: ReturnValue, _ steps: [Recovery.Step]
+        _ value: ReturnValue, _ steps: [RecoveryPolicy.Step]
     ) {
-        let recovery = Recovery()
+        let recovery = RecoveryPolicy()
         let error = CryptokiError(value, from: "C_Sign")
         #expect(steps.map { _ in recovery.next(after: error) } == steps)
         #expect(recovery.next(after: error) == nil)
     }
 
     @Test func `successive errors do not repeat a step`() {
-        let recovery = Recovery()
+        let recovery = RecoveryPolicy()
         #expect(
             recovery.next(after: CryptokiError(.deviceRemoved, from: "C_Sign")) == .findTokenAgain)
         #expect(
@@ -43,29 +43,29 @@ struct RecoveryPolicyTests {
     @Test func `a module that shows no token is restarted if its state may be stale`() {
         let absent = CryptokiError(.tokenAbsent, reason: "")
         for profile in [ModuleProfile.generic, Self.ykcs11] {
-            let recovery = Recovery(profile)
+            let recovery = RecoveryPolicy(profile)
             #expect(recovery.next(after: absent) == .findTokenAgain)
             #expect(recovery.next(after: absent) == nil)
             recovery.showsNoToken = true
-            let step: Recovery.Step? = profile.cachesStaleState ? .restartModule : nil
+            let step: RecoveryPolicy.Step? = profile.cachesStaleState ? .restartModule : nil
             #expect(recovery.next(after: absent) == step)
             #expect(recovery.next(after: absent) == nil)
         }
     }
 
     @Test func `an unexpected state of the token counts after a restart of the module`() {
-        let recovery = Recovery(Self.ykcs11)
+        let recovery = RecoveryPolicy(Self.ykcs11)
         #expect(recovery.mayBeStale)
         #expect(recovery.next(after: CryptokiError(.stale, reason: "")) == .restartModule)
         #expect(!recovery.mayBeStale)
-        #expect(!Recovery().mayBeStale)
+        #expect(!RecoveryPolicy().mayBeStale)
     }
 
     @Test(arguments: [
         CryptokiError(.loginNeeded, reason: ""), CryptokiError(.userNotLoggedIn, from: "C_Sign"),
     ])
     func `a proof is sent again once if the token has accepted it`(_ error: CryptokiError) {
-        let recovery = Recovery()
+        let recovery = RecoveryPolicy()
         #expect(recovery.next(after: error) == nil)
         recovery.hasLoggedIn = true
         #expect(recovery.next(after: error) == .logInAgain)
@@ -76,7 +76,7 @@ struct RecoveryPolicyTests {
         CryptokiError.Kind.timedOut, .unresponsive, .cancelled, .loginNeeded, .unsound, .malformed,
     ])
     func `other errors are not repeated`(_ kind: CryptokiError.Kind) {
-        let recovery = Recovery()
+        let recovery = RecoveryPolicy()
         #expect(recovery.next(after: CryptokiError(kind, reason: "")) == nil)
     }
 }
