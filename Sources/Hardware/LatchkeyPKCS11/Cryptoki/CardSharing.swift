@@ -20,16 +20,9 @@ enum CardReset {
     /// - Throws: `leftUnlocked` when the reset failed or took longer than `limit`, or when PC/SC
     ///   knows no such reader although another one has a card.
     static func reset(reader: String, within limit: Duration) throws(CryptokiError) {
-        guard let library = PCSCLibrary.loaded else { return }
-        let deadline = ContinuousClock.now + limit
-        while !Self.readersInUse.withLock({ $0.insert(reader).inserted }) {
-            guard ContinuousClock.now < deadline else { throw .heldByAnotherProgram }
-            usleep(2000)
-        }
-        let finish: @Sendable () -> Void = { Self.readersInUse.withLock { _ = $0.remove(reader) } }
-        let code = BlockingThread.run(within: deadline - .now, unstarted: finish) {
-            defer { finish() }
-            return library.resetCards(in: reader, until: deadline)
+        guard PCSCLibrary.loaded != nil else { return }
+        let code = PCSCLibrary.inThread(for: reader, within: limit) { (library, deadline) in
+            library.resetCards(in: reader, until: deadline)
         }
         switch code {
         case PCSCLibrary.success: return
@@ -70,9 +63,6 @@ enum CardReset {
             if !isStarted { continuation.resume(returning: false) }
         }
     }
-
-    /// The readers whose cards threads are resetting.
-    private static let readersInUse = Mutex<Set<String>>([])
 }
 
 extension CryptokiError {
@@ -155,63 +145,70 @@ final class UnlockedCards: Sendable {
     }
 }
 
-/// A lock on a token for one process of this user at a time, held while it chooses a free slot or
-/// ID and generates a key.
+/// A lock for the processes of this user: one has it alone, or several share it.
 ///
-/// It is an flock(2) on an empty file. It ends with this object, or if the process ends, when no
-/// process has a copy of the descriptor; the file stays. Processes of other users and other
-/// programs do not take it.
-final class TokenLock {
+/// It is an flock(2) on a file. It ends with this object, or if the process ends, when no process
+/// has a copy of the descriptor; the file stays. Processes of other users and other programs do not
+/// take it.
+final class ProcessLock: Sendable {
     private let descriptor: Int32
+    private let path: String
 
-    /// Waits until the lock is free.
+    /// Opens the file; takes no lock.
     ///
-    /// - Parameter isAbandoned: Whether to stop waiting.
-    /// - Throws: `locked` if another process has the lock for too long, and `lockUnavailable` if
-    ///   the file can't be used.
-    init(
-        _ identity: TokenIdentity, directory: String? = nil, waitingAtMost limit: Duration,
-        isAbandoned: () -> Bool
-    ) throws(CryptokiError) {
+    /// - Throws: `lockUnavailable`.
+    init(_ name: String, in directory: String? = nil) throws(CryptokiError) {
         let directory =
             if let directory { directory } else { try Self.directory(among: Self.candidates()) }
-        let path = "\(directory)/token-\(Self.name(of: identity)).lock"
+        let path = "\(directory)/\(name).lock"
         let descriptor = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
             throw CryptokiError(
                 .lockUnavailable,
                 reason: "\(path) can't be opened: \(SystemError.last)")
         }
-        let deadline = ContinuousClock.now + limit
-        while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
-            let reason: CryptokiError? =
-                if isAbandoned() {
-                    .cancelled
-                } else if errno != EWOULDBLOCK && errno != EINTR {
-                    CryptokiError(
-                        .lockUnavailable,
-                        reason: "\(path) can't be locked: \(SystemError.last)")
-                } else if ContinuousClock.now >= deadline {
-                    CryptokiError(.locked, reason: "another process is creating a key on the token")
-                } else {
-                    nil
-                }
-            if let reason {
-                close(descriptor)
-                throw reason
-            }
-            usleep(5000)
-        }
-        // The last statement: if the initializer threw after it, `deinit` would close the
-        // descriptor a second time.
+        self.path = path
         self.descriptor = descriptor
     }
 
     deinit {
         // A child process has a copy of the descriptor until its `exec`, so close(2) alone may
         // leave the lock to that copy.
-        flock(descriptor, LOCK_UN)
+        release()
         close(descriptor)
+    }
+
+    /// Takes the lock if no other process prevents it.
+    ///
+    /// - Parameter kind: `LOCK_EX`, or `LOCK_SH` to share it.
+    /// - Returns: Whether this process has it now.
+    func take(_ kind: Int32 = LOCK_EX) throws(CryptokiError) -> Bool {
+        while flock(descriptor, kind | LOCK_NB) != 0 {
+            if errno == EWOULDBLOCK { return false }
+            guard errno == EINTR else {
+                throw CryptokiError(
+                    .lockUnavailable,
+                    reason: "\(path) can't be locked: \(SystemError.last)")
+            }
+        }
+        return true
+    }
+
+    /// Blocks the thread until the lock is taken, and goes on without it after `limit`.
+    func wait(for kind: Int32, atMost limit: Duration) {
+        let deadline = ContinuousClock.now + limit
+        while (try? take(kind)) == false, ContinuousClock.now < deadline { usleep(2000) }
+    }
+
+    func release() { flock(descriptor, LOCK_UN) }
+
+    /// Whether the file contains a mark, which a process leaves to the next one.
+    var isMarked: Bool {
+        get {
+            var status = stat()
+            return fstat(descriptor, &status) == 0 && status.st_size > 0
+        }
+        set { ftruncate(descriptor, newValue ? 1 : 0) }
     }
 
     /// The directories for the file, in order of preference. Other users can't create any of them.
@@ -278,12 +275,92 @@ final class TokenLock {
         }
         return home
     }
+}
 
-    /// The token's name as a file name. It does not depend on the module, since two modules can use
-    /// one token.
-    private static func name(of identity: TokenIdentity) -> String {
+extension ProcessLock {
+    /// The lock of a token, which one process has while it chooses a free slot or ID and generates
+    /// a key. Waits until it is free.
+    ///
+    /// - Throws: `locked` if another process has the lock for too long, and `lockUnavailable` if
+    ///   the file can't be used.
+    static func ofToken(
+        _ identity: TokenIdentity, in directory: String? = nil, waitingAtMost limit: Duration
+    ) async throws(CryptokiError) -> ProcessLock {
+        // The name does not depend on the module, since two modules can use one token.
         let parts = [identity.manufacturer, identity.model, identity.serial, identity.label ?? ""]
-        let digest = SHA256.hash(data: Data(parts.joined(separator: "\0").utf8))
-        return Data(digest.prefix(16)).hexadecimal
+        let lock = try ProcessLock("token-\(digest(parts))", in: directory)
+        let deadline = ContinuousClock.now + limit
+        while try !lock.take() {
+            if Task.isCancelled { throw .cancelled }
+            guard ContinuousClock.now < deadline else {
+                throw CryptokiError(
+                    .locked, reason: "another process is creating a key on the token")
+            }
+            try? await Task.sleep(for: .milliseconds(5))
+        }
+        return lock
+    }
+
+    fileprivate static func digest(_ parts: [String]) -> String {
+        Data(SHA256.hash(data: Data(parts.joined(separator: "\0").utf8)).prefix(16)).hexadecimal
+    }
+
+    /// Identifies pcscd: containers may have their own, with readers of the same names.
+    fileprivate static var cardService: String {
+        let path = getenv("PCSCLITE_CSOCK_NAME").map { String(cString: $0) }
+        var status = stat()
+        let isRunning = stat(path ?? "/run/pcscd/pcscd.comm", &status) == 0
+        return "\(path ?? "") \(isRunning ? status.st_dev : 0)"
+    }
+}
+
+/// The use of the card in a reader by an operation of this process. The card is reset by the last
+/// process that uses it: a reset would end the login of another one in the middle of its operation.
+///
+/// A process that leaves the reset to another one marks the lock's file. Without a directory for
+/// locks each process resets the card.
+final class CardUse {
+    let reader: String
+    private let lock: ProcessLock?
+
+    /// Waits while another process resets the card.
+    init(of reader: String, in directory: String? = nil) {
+        self.reader = reader
+        let name = ProcessLock.digest([reader, ProcessLock.cardService])
+        lock = try? ProcessLock("card-\(name)", in: directory)
+        lock?.wait(for: LOCK_SH, atMost: .seconds(10))
+    }
+
+    /// Ends the use.
+    ///
+    /// - Parameter isOwed: Whether this process has unlocked the card.
+    /// - Returns: Whether this process must reset the card now, because no other one uses it. Others
+    ///   wait until the object is released.
+    func end(owingReset isOwed: Bool) -> Bool {
+        guard let lock else { return isOwed }
+        if isOwed { lock.isMarked = true }
+        lock.release()
+        // Of processes that end at the same time, each has released its lock before, so that one of
+        // them gets it now.
+        return (try? lock.take()) == true && lock.isMarked
+    }
+
+    func didReset() { lock?.isMarked = false }
+}
+
+/// Keeps the reset of cards and `C_Initialize` of all processes apart: OpenSC 0.23 never returns
+/// from `C_Initialize` if the card is reset in the middle.
+enum ModuleStarts {
+    /// Waits while a process resets a card. The start ends with the returned object.
+    static func begun() -> ProcessLock? { lock(LOCK_SH, atMost: .seconds(10)) }
+
+    /// Waits until no process starts a module. Starts wait until the returned object is released.
+    static func paused() -> ProcessLock? { lock(LOCK_EX, atMost: .seconds(5)) }
+
+    private static func lock(_ kind: Int32, atMost limit: Duration) -> ProcessLock? {
+        let name = "modules-\(ProcessLock.digest([ProcessLock.cardService]))"
+        guard let lock = try? ProcessLock(name) else { return nil }
+        lock.wait(for: kind, atMost: limit)
+        return lock
     }
 }

@@ -11,18 +11,17 @@ final class Connection: @unchecked Sendable {
     private let settlingTime: Duration
     private var session: Session?
     private var epoch = 0
-    /// Whether the module listed no token at all in the last search, which may be stale.
-    private var showsNoToken = false
+    /// The use of the card by the operation in progress.
+    private var use: CardUse?
     private let knownReader = Mutex("")
     /// Whether a proof was sent since the token was last locked.
     private var isUnlocked = false
-    /// How often a failed reset will be repeated. More than 0 while a task does so.
-    private var resetsLeft = 0
+    /// Whether a task repeats a failed reset.
+    private var resetsAgain = false
 
     private static let maximumResets = 30
+    /// The time between resets, and for one that blocks other work on the thread.
     private static let resetInterval: Duration = .seconds(1)
-    /// How long a repeated reset may block other work on the thread.
-    private static let resetLimit: Duration = .seconds(1)
 
     init(
         call: Caller, thread: TokenThread, login: LoginReuse, identity: TokenIdentity,
@@ -35,43 +34,30 @@ final class Connection: @unchecked Sendable {
         self.settlingTime = settlingTime
     }
 
-    /// Does `work` with a session. After an error follows ``RecoveryPolicy`` and repeats `work`, as
-    /// long as a step is left and a task waits for the result. A proof that the token did not
-    /// accept ends the work in any case.
-    ///
-    /// Afterwards the token is locked, unless a policy keeps the login.
+    /// Does `work` with a session, and repeats it as ``RecoveryPolicy`` decides. Afterwards the card is
+    /// locked, unless a policy keeps the login.
     func withRecovery<R>(_ work: (Session) throws(CryptokiError) -> R) throws(CryptokiError) -> R {
-        try lock(after: Result { () throws(CryptokiError) in try repeating(work) })
-    }
-
-    private func repeating<R>(_ work: (Session) throws(CryptokiError) -> R) throws(CryptokiError)
-        -> R
-    {
-        session?.hasUnsettledProof = false
-        var recovery = RecoveryPolicy(call.module.profile)
-        // A proof that may have been counted as wrong is not sent again, and a touch that did not
-        // come is not requested again. The remaining steps only find out whether the token is still
-        // present.
-        var unsettled: CryptokiError?
-        while true {
-            do throws(CryptokiError) {
-                let session = try open()
-                if unsettled != nil { break }
-                return try work(session)
-            } catch {
-                if session?.hasUnsettledProof == true || error.kind == .touchTimedOut {
-                    unsettled = error
-                }
-                guard !thread.isWorkAbandoned,
-                    let step = recovery.next(after: error, showsNoToken: showsNoToken)
-                else {
+        let recovery = RecoveryPolicy(call.module.profile)
+        if call.module.profile.hasCards, !reader.isEmpty { use = CardUse(of: reader) }
+        return try end(
+            Result { () throws(CryptokiError) in
+                do throws(CryptokiError) {
+                    return try recovery.repeating(on: thread) { () throws(CryptokiError) in
+                        let session = try open(recovery)
+                        try recovery.checkProof()
+                        session.beginAttempt(recovery)
+                        defer {
+                            recovery.hasLoggedIn = session.hasLoggedIn
+                            recovery.hasUnsettledProof = session.hasUnsettledProof
+                        }
+                        return try work(session)
+                    } after: { (step, error) throws(CryptokiError) in
+                        try recover(step, after: error)
+                    }
+                } catch {
                     throw finalError(error)
                 }
-                try recover(step)
-            }
-        }
-        throw finalError(
-            unsettled ?? CryptokiError(.tokenAbsent, reason: "the token \(identity) was lost"))
+            })
     }
 
     /// Erases the token (`C_InitToken`). Closes all sessions of this process on the token first,
@@ -87,14 +73,14 @@ final class Connection: @unchecked Sendable {
         close()
         if call.module.needsInitialization { try restartModule() }
         let result = Result { () throws(CryptokiError) in
-            let slot = try findSlot()
+            let slot = try findSlot(RecoveryPolicy(call.module.profile))
             let flags = try call.tokenInformation(slot: slot).flags
             guard flags.contains(.initialized) == information.flags.contains(.initialized) else {
                 throw CryptokiError(.tokenAbsent, reason: "the token has changed since it was read")
             }
             try call.initializeToken(slot: slot, label: label, securityOfficer: proof)
         }
-        return try lock(after: result)
+        return try end(result)
     }
 
     func close() {
@@ -102,74 +88,75 @@ final class Connection: @unchecked Sendable {
         session = nil
     }
 
-    /// Ends the login on the token unless a policy keeps it, so that no other program can use it.
+    /// Ends an operation. Locks the card for other programs unless a policy keeps the login.
     ///
     /// A failed reset does not change the result, because a new key or PIN then exists on the
-    /// token. The card stays in ``UnlockedCards``, and is reset again in the background, after the
-    /// next operation, and at exit.
-    ///
-    /// - Throws: The error of `result`.
-    private func lock<R>(after result: Result<R, CryptokiError>) throws(CryptokiError) -> R {
-        guard isUnlocked, !login.isKept else { return try result.get() }
-        if call.module.profile.locking == .finalization {
-            close()
-            call.module.finalize(by: call)
-        }
-        if !resetCard(within: call.deadlines.data) { resetLater() }
+    /// token. The card is reset again in the background, after the next operation, and at exit.
+    private func end<R>(_ result: Result<R, CryptokiError>) throws(CryptokiError) -> R {
+        let use = use
+        self.use = nil
+        if !login.isKept, !lockCard(use, within: call.deadlines.data) { resetLater() }
         return try result.get()
     }
 
-    /// - Returns: Whether the token is locked.
-    private func resetCard(within limit: Duration) -> Bool {
+    /// Locks the card if this process has unlocked it, or another process left that to this one.
+    ///
+    /// - Returns: Whether nothing is left to do: the card is locked, or will be by another process
+    ///   that uses it.
+    private func lockCard(_ use: CardUse?, within limit: Duration) -> Bool {
+        let module = call.module
+        guard use?.end(owingReset: isUnlocked) ?? isUnlocked else {
+            if isUnlocked, module.profile.locking == .finalization { module.mustInitialize() }
+            forgetProof()
+            return true
+        }
+        if isUnlocked, module.profile.locking == .finalization {
+            close()
+            module.finalize(by: call)
+        }
         do throws(CryptokiError) {
-            if call.module.profile.locking != .logout {
+            if module.profile.locking != .logout {
+                let starts = ModuleStarts.paused()
+                defer { withExtendedLifetime(starts) {} }
                 try CardReset.reset(reader: reader, within: limit)
             }
         } catch {
             return false
         }
-        isUnlocked = false
-        UnlockedCards.shared.remove(ObjectIdentifier(self))
+        use?.didReset()
+        forgetProof()
         return true
     }
 
+    private func forgetProof() {
+        isUnlocked = false
+        UnlockedCards.shared.remove(ObjectIdentifier(self))
+    }
+
     /// Resets the card every second on the token's thread until that succeeds, at most
-    /// ``maximumResets`` times.
-    ///
-    /// The task is unstructured: it outlives the operation. It keeps the connection and the thread
-    /// alive.
+    /// ``maximumResets`` times. The task outlives the operation.
     private func resetLater() {
-        let isScheduled = resetsLeft > 0
-        resetsLeft = Self.maximumResets
-        guard !isScheduled else { return }
+        guard !resetsAgain else { return }
+        resetsAgain = true
         Task { [self] in
-            var isNeeded = true
-            while isNeeded {
+            for number in 1...Self.maximumResets {
                 try? await Task.sleep(for: Self.resetInterval)
-                do throws(CryptokiError) {
-                    isNeeded = try await thread.run { [self] () throws(CryptokiError) in
-                        resetAgain()
-                    }
-                } catch {
-                    // The module hangs, so that the thread accepts no work. The card is reset at
-                    // exit.
-                    isNeeded = false
+                let isDone = try? await thread.run { [self] () throws(CryptokiError) in
+                    // A new operation may have locked the token, or logged in under a policy that
+                    // keeps the login.
+                    let isDone =
+                        !isUnlocked || login.isKept
+                        || lockCard(CardUse(of: reader), within: Self.resetInterval)
+                    resetsAgain = !isDone && number < Self.maximumResets
+                    return isDone
                 }
+                // After an error the thread accepts no work: the card is reset at exit.
+                if isDone != false { return }
             }
         }
     }
 
-    /// - Returns: Whether the reset must be tried again.
-    private func resetAgain() -> Bool {
-        resetsLeft -= 1
-        // A new operation may have locked the token, or logged in under a policy that keeps the
-        // login.
-        if !isUnlocked || login.isKept || resetCard(within: Self.resetLimit) { resetsLeft = 0 }
-        return resetsLeft > 0
-    }
-
-    /// The description of the token's slot when a session was last opened. Can be read on any
-    /// thread, because the token's one may hang.
+    /// The description of the token's slot, for any thread: the token's one may hang.
     private(set) var reader: String {
         get { knownReader.withLock { $0 } }
         set { knownReader.withLock { $0 = newValue } }
@@ -187,7 +174,7 @@ final class Connection: @unchecked Sendable {
         try call.module.reinitialize(after: call.module.epoch, by: call)
     }
 
-    private func open() throws(CryptokiError) -> Session {
+    private func open(_ recovery: RecoveryPolicy) throws(CryptokiError) -> Session {
         if call.module.needsInitialization {
             try call.module.reinitialize(after: call.module.epoch, by: call)
         }
@@ -196,8 +183,11 @@ final class Connection: @unchecked Sendable {
         session = nil
         var call = call
         call.epoch = present
-        let slot = try findSlot()
-        if call.module.profile.hasCards { call.reader = reader }
+        let slot = try findSlot(recovery)
+        if call.module.profile.hasCards {
+            call.reader = reader
+            if use?.reader != reader { use = CardUse(of: reader) }
+        }
         let new = try Session(slot: slot, call: call, thread: thread) { [unowned self] in
             noteProof()
         }
@@ -206,45 +196,38 @@ final class Connection: @unchecked Sendable {
         return new
     }
 
-    private func recover(_ step: RecoveryPolicy.Step) throws(CryptokiError) {
+    private func recover(_ step: RecoveryPolicy.Step, after error: CryptokiError)
+        throws(CryptokiError)
+    {
         switch step {
-        case .reopenSession:
-            close()
-        case .findTokenAgain:
-            session = nil
-            settle()
-        case .readTokenAgain(let attempt):
-            session = nil
-            RecoveryPolicy.waitForOtherWriters(attempt)
+        case .logInAgain: return
+        case .reopenSession: return close()
+        // The system notices a removal after this time.
+        case .findTokenAgain: usleep(settlingTime)
+        case .readTokenAgain:
             try call.module.reinitialize(after: call.module.epoch, by: call)
-        case .reinitializeModule:
-            session = nil
+        case .restartModule:
+            // A module may have read the card while it was removed.
+            if error.kind == .stale || error.kind == .keyAbsent { usleep(settlingTime) }
             try call.module.reinitialize(after: epoch == 0 ? call.module.epoch : epoch, by: call)
         }
-    }
-
-    /// Waits until the system has noticed a removal.
-    func settle() {
-        let (seconds, attoseconds) = settlingTime.components
-        usleep(UInt32(clamping: seconds * 1_000_000 + attoseconds / 1_000_000_000_000))
+        session = nil
     }
 
     /// The current slot of the token.
-    private func findSlot() throws(CryptokiError) -> UInt {
+    private func findSlot(_ recovery: RecoveryPolicy) throws(CryptokiError) -> UInt {
         var found: [(TokenInformation, UInt)] = []
         let slots = try call.slots(withToken: true)
-        showsNoToken = slots.isEmpty && call.module.profile.cachesStaleState
+        recovery.showsNoToken = slots.isEmpty
         for slot in slots {
             do throws(CryptokiError) {
                 let information = try call.tokenInformation(slot: slot)
                 if identity.matches(information) { found.append((information, slot)) }
             } catch {
                 // Ignore an error of another slot's token; an error of the module is thrown.
-                guard let value = error.returnValue, value != .deviceError,
-                    value != .cryptokiNotInitialized
-                else {
-                    throw error
-                }
+                guard let value = error.returnValue,
+                    ![.deviceError, .cryptokiNotInitialized].contains(value)
+                else { throw error }
             }
         }
         let slot = try identity.only(of: found, in: call.module)
@@ -268,21 +251,25 @@ final class Connection: @unchecked Sendable {
     }
 }
 
-/// The recovery steps after an error that means that a session, a token or a module was lost. Each
-/// step is tried once.
+/// Decides what a failure of an operation on a token, or of a search for tokens, means, and what is
+/// repeated. No other code repeats work after an error of a module.
 ///
-/// The steps were found by experiment: a lost session requires a new one; the system notices a
-/// removed token within half a second, and the token may return in another slot; Yubico's module
-/// answers `CKR_DEVICE_ERROR` until it is initialized again.
-struct RecoveryPolicy {
+/// Each step is tried once per operation. The steps were found by experiment: the system notices a
+/// removal within half a second, and the token may return in another slot; Yubico's module answers
+/// `CKR_DEVICE_ERROR` until it is restarted. A proof that the token did not accept is never sent
+/// again: the remaining steps then only find out whether the token is still present.
+final class RecoveryPolicy {
     enum Step: Hashable {
+        /// Log in again with the same proof: the token accepted it in this operation, and another
+        /// program has reset the card since.
+        case logInAgain
         /// Open a new session in the slot, and find the keys again.
         case reopenSession
         /// Wait until the system has noticed the removal, search the token in all slots, and open a
         /// session there.
         case findTokenAgain
         /// Finalize and initialize the module, then find the token again.
-        case reinitializeModule
+        case restartModule
         /// The same after a short wait, because another process may be writing to the token.
         case readTokenAgain(attempt: Int)
     }
@@ -291,53 +278,122 @@ struct RecoveryPolicy {
     static let maximumRereadings = 10
 
     private let profile: ModuleProfile
+    private let isSearch: Bool
+    /// Whether the module can show an old state of its tokens until it is restarted.
+    private let cachesState: Bool
     private var tried: Set<Step> = []
+    /// The failure after which `work` is not repeated: the token may have counted the proof as
+    /// wrong, or the user did not touch it.
+    private var failedProof: CryptokiError?
+    private var isConcluded = false
+    /// Whether the token may have counted a proof of the last attempt as wrong.
+    var hasUnsettledProof = false
+    /// Whether the token accepted a login in the last attempt.
+    var hasLoggedIn = false
+    /// Whether the module listed no token at all.
+    var showsNoToken = false
 
-    init(_ profile: ModuleProfile = .generic) { self.profile = profile }
-
-    /// Waits for 10 milliseconds, in each further attempt for up to 40 more, so that waiting
-    /// processes do not continue at the same time.
-    static func waitForOtherWriters(_ attempt: Int) {
-        usleep(.random(in: 10_000...10_000 + 40_000 * UInt32(clamping: attempt - 1)))
+    /// For an operation with a token.
+    init(_ profile: ModuleProfile = .generic) {
+        self.profile = profile
+        isSearch = false
+        cachesState = profile.cachesStaleState
     }
 
-    /// - Parameter showsNoToken: Whether the module shows no token at all, which may be stale:
-    ///   ykcs11 shows none after pcscd was restarted.
-    /// - Returns: nil if no step is left.
-    mutating func next(after error: CryptokiError, showsNoToken: Bool = false) -> Step? {
-        for step in steps(for: error, showsNoToken) where tried.insert(step).inserted {
-            return step
+    /// For a search in a module, which has no session. An isolated OpenSC still shows the
+    /// certificates of a card that was replaced by another one.
+    init(searching module: Module) {
+        profile = module.profile
+        isSearch = true
+        cachesState = profile.cachesStaleState || profile.family == .opensc && module.isIsolated
+    }
+
+    /// Whether the module may show an old state that a step would correct.
+    var mayBeStale: Bool {
+        !steps(for: CryptokiError(.stale, reason: "")).allSatisfy(tried.contains)
+    }
+
+    /// Whether a step was taken in this operation.
+    var isRepeating: Bool { !tried.isEmpty }
+
+    /// Whether the module was restarted in this operation.
+    var hasRestarted: Bool { tried.contains(.restartModule) }
+
+    /// Does `work`, and repeats it after each step that ``next(after:)`` names, as long as a task
+    /// waits for the result.
+    func repeating<R>(
+        on thread: TokenThread, _ work: () throws(CryptokiError) -> R,
+        after step: (Step, CryptokiError) throws(CryptokiError) -> Void
+    ) throws(CryptokiError) -> R {
+        while true {
+            do throws(CryptokiError) {
+                return try work()
+            } catch {
+                guard !thread.isWorkAbandoned, let next = next(after: error) else { throw error }
+                if case .readTokenAgain(let attempt) = next {
+                    // At least 10 ms, and not the same time in each process that waits.
+                    usleep(.random(in: 10_000...10_000 + 40_000 * UInt32(clamping: attempt - 1)))
+                }
+                try step(next, error)
+            }
         }
+    }
+
+    /// Throws the failure of a proof that must not be sent again. The token is present.
+    func checkProof() throws(CryptokiError) {
+        guard let failedProof else { return }
+        isConcluded = true
+        throw failedProof
+    }
+
+    /// - Returns: nil if no step is left.
+    func next(after error: CryptokiError) -> Step? {
+        if isConcluded { return nil }
+        if hasUnsettledProof || error.kind == .touchTimedOut { failedProof = failedProof ?? error }
+        for step in steps(for: error) where tried.insert(step).inserted { return step }
         return nil
     }
 
-    private func steps(for error: CryptokiError, _ showsNoToken: Bool) -> [Step] {
-        if profile.failsDuringWrites,
-            error.returnValue == .generalError || error.kind == .tokenAbsent
-        {
+    private func steps(for error: CryptokiError) -> [Step] {
+        let restart = cachesState ? [Step.restartModule] : []
+        let isUncertain =
+            error.returnValue == .generalError
+            || error.kind == .tokenAbsent || error.kind == .stale && isSearch
+        if profile.failsDuringWrites, isUncertain {
             return (1...Self.maximumRereadings).map { .readTokenAgain(attempt: $0) }
         }
-        guard let value = error.returnValue else {
+        let steps: [Step] =
             switch error.kind {
-            case .tokenAbsent:
-                return showsNoToken ? [.findTokenAgain, .reinitializeModule] : [.findTokenAgain]
-            case .touchTimedOut: return [.findTokenAgain]
-            case .keyAbsent: return profile.cachesStaleState ? [.reinitializeModule] : []
-            default: return []
+            case .returned(let value): Self.steps(for: value)
+            case .loginNeeded: [.logInAgain]
+            case .tokenAbsent: [.findTokenAgain] + (showsNoToken ? restart : [])
+            case .touchTimedOut: [.findTokenAgain]
+            case .keyAbsent, .stale: restart
+            case .noReaders: profile.cachesStaleState ? restart : []
+            default: []
+            }
+        return steps.filter { step in
+            switch step {
+            case .logInAgain: hasLoggedIn
+            case .reopenSession, .findTokenAgain: !isSearch
+            case .restartModule, .readTokenAgain: true
             }
         }
-        return switch value {
-        case .sessionHandleInvalid, .sessionClosed, .objectHandleInvalid, .keyHandleInvalid:
+    }
+
+    private static func steps(for value: ReturnValue) -> [Step] {
+        switch value {
+        case .userNotLoggedIn: [.logInAgain]
+        // An aborted operation stays active in its session.
+        case .sessionHandleInvalid, .sessionClosed, .objectHandleInvalid, .keyHandleInvalid,
+            .operationActive:
             [.reopenSession]
-        // An aborted operation is still active in the session.
-        case .operationActive: [.reopenSession]
-        case .deviceError: [.findTokenAgain, .reinitializeModule]
-        case .deviceRemoved, .tokenNotPresent, .tokenNotRecognized, .slotIDInvalid:
+        case .deviceError: [.findTokenAgain, .restartModule]
+        // OpenSC answers CKR_GENERAL_ERROR if a card was removed during a signature.
+        case .deviceRemoved, .tokenNotPresent, .tokenNotRecognized, .slotIDInvalid, .generalError:
             [.findTokenAgain]
-        // OpenSC's answer if a card was removed during a signature.
-        case .generalError: [.findTokenAgain]
         // Other code in this process finalized it.
-        case .cryptokiNotInitialized: [.reinitializeModule]
+        case .cryptokiNotInitialized: [.restartModule]
         default: []
         }
     }

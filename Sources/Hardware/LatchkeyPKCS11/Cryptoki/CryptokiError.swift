@@ -41,6 +41,8 @@ package struct CryptokiError: Error, Sendable {
         case locked
         /// The file of the token's lock can't be used.
         case lockUnavailable
+        /// The module may show an old state of a token: see ``RecoveryPolicy``.
+        case stale
         /// A login could not be ended on the card.
         case leftUnlocked
         /// The token's key does not have the requested protection, or its signature does not

@@ -125,6 +125,8 @@ final class ModuleLoader: Sendable {
     ) throws(CryptokiError) -> Bool {
         try process?.prepare()
         defer { process?.withdraw() }
+        let start = ModuleStarts.begun()
+        defer { withExtendedLifetime(start) {} }
         var value =
             isThreadSafe
             ? functions.initialize(CK_FLAGS(CKF_OS_LOCKING_OK), watch, within: deadline) : .cantLock

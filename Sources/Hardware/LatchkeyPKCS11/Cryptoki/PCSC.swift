@@ -180,9 +180,29 @@ struct PCSCLibrary: Sendable {
 }
 
 extension PCSCLibrary {
-    /// The readers that a thread asks, perhaps one that still waits for another program's
+    /// The readers that a thread uses, perhaps one that still waits for another program's
     /// transaction.
     private static let readersInUse = Mutex<Set<String>>([])
+
+    /// Uses a reader in a new thread, after other threads that use it.
+    ///
+    /// - Returns: nil after `limit`, while the thread continues, and without pcsc-lite or a thread.
+    static func inThread<R: Sendable>(
+        for reader: String, within limit: Duration,
+        _ body: @escaping @Sendable (PCSCLibrary, ContinuousClock.Instant) -> R
+    ) -> R? {
+        guard let library = loaded else { return nil }
+        let deadline = ContinuousClock.now + limit
+        while !readersInUse.withLock({ $0.insert(reader).inserted }) {
+            guard ContinuousClock.now < deadline else { return nil }
+            usleep(2000)
+        }
+        let finish: @Sendable () -> Void = { readersInUse.withLock { _ = $0.remove(reader) } }
+        return BlockingThread.run(within: deadline - .now, unstarted: finish) {
+            defer { finish() }
+            return body(library, deadline)
+        }
+    }
 
     /// Sends commands to the card in a reader in one transaction, and leaves the card as it is.
     ///
@@ -197,17 +217,8 @@ extension PCSCLibrary {
         in reader: String, within limit: Duration,
         to commands: @escaping @Sendable ([[UInt8]]) -> [UInt8]?
     ) -> [[UInt8]]? {
-        guard let library = loaded else { return nil }
-        let deadline = ContinuousClock.now + limit
-        while !readersInUse.withLock({ $0.insert(reader).inserted }) {
-            guard ContinuousClock.now < deadline else { return nil }
-            usleep(2000)
-        }
-        let finish: @Sendable () -> Void = { readersInUse.withLock { _ = $0.remove(reader) } }
-        let responses = BlockingThread.run(within: deadline - .now, unstarted: finish) {
-            () -> [[UInt8]]? in
-            defer { finish() }
-            return library.responses(in: reader, until: deadline, to: commands)
+        let responses = inThread(for: reader, within: limit) { (library, deadline) in
+            library.responses(in: reader, until: deadline, to: commands)
         }
         return responses ?? nil
     }

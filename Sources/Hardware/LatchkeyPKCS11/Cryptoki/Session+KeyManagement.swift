@@ -238,8 +238,7 @@ extension Token {
     /// p11-kit before 0.25 can't pass the parameter of `CKM_ECDH1_DERIVE`. Only the key agreement
     /// of an isolated module is therefore done in this process, with the same deadlines: if it
     /// hangs, only later agreements fail (`unresponsive`). To the card these are two programs: each
-    /// ends the session and login of the other, and ``RecoveryPolicy`` and a new proof restore
-    /// them.
+    /// ends the session and login of the other, and ``RecoveryPolicy`` and a new proof restore them.
     ///
     /// - Throws: ``CryptokiError``; `tokenAbsent`, `tokenAmbiguous`, `module`, `timedOut`,
     ///   `unresponsive`, `cancelled`.

@@ -201,11 +201,7 @@ struct TokenCertificate: Hashable, Sendable {
     }
 
     /// Whether this is an attestation, which ykcs11 shows as a certificate with the key's `CKA_ID`.
-    var isAttestation: Bool { Self.isAttestation(label: label) }
-
-    static func isAttestation(label: String) -> Bool {
-        label.hasPrefix("X.509 Certificate for PIV Attestation")
-    }
+    var isAttestation: Bool { label.hasPrefix("X.509 Certificate for PIV Attestation") }
 
     /// The maximum length of a certificate, in bytes.
     static let maximumBytes = 16 * 1024

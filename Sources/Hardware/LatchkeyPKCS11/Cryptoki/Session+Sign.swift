@@ -39,40 +39,24 @@ extension Session {
         into buffer: UnsafeMutableRawBufferPointer
     ) throws(CryptokiError) -> CK_ULONG {
         try checkCancellation()
-        func begin() throws(CryptokiError) -> ReturnValue {
-            try call.answer("C_SignInit") {
-                var mechanism = CK_MECHANISM(
-                    mechanism: mechanism.rawValue, pParameter: nil, ulParameterLen: 0)
-                return $0.pointee.C_SignInit?(handle, &mechanism, key.rawValue)
-            }
-        }
-        var value = try begin()
-        if value == .operationActive {
-            // A signature whose proof was wrong is still in progress: finish it, with input that
-            // every mechanism accepts.
-            _ = try? finishSigning([UInt8](repeating: 0, count: 32), into: buffer)
-            buffer.initializeMemory(as: UInt8.self, repeating: 0)
-            value = try begin()
+        let value = try call.answer("C_SignInit") {
+            var mechanism = CK_MECHANISM(
+                mechanism: mechanism.rawValue, pParameter: nil, ulParameterLen: 0)
+            return $0.pointee.C_SignInit?(handle, &mechanism, key.rawValue)
         }
         try check(
             value, from: "C_SignInit",
             unsupported: mechanism == .sha256RSA ? "RSA signatures with SHA-256" : nil)
         if let proof { try sendProof(UInt(CKU_CONTEXT_SPECIFIC), proof) }
-        return try finishSigning(input, into: buffer)
-    }
-
-    private func finishSigning(
-        _ input: [UInt8], into buffer: UnsafeMutableRawBufferPointer
-    ) throws(CryptokiError) -> CK_ULONG {
         let start = ContinuousClock.now
         var input = input
         var count = CK_ULONG(buffer.count)
-        let value = try call.answer("C_Sign", .person) {
+        let signed = try call.answer("C_Sign", .person) {
             $0.pointee.C_Sign?(
                 handle, &input, CK_ULONG(input.count),
                 buffer.baseAddress?.assumingMemoryBound(to: UInt8.self), &count)
         }
-        try check(value, from: "C_Sign", after: ContinuousClock.now - start)
+        try check(signed, from: "C_Sign", after: ContinuousClock.now - start)
         return count
     }
 }

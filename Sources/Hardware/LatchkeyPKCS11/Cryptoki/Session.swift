@@ -5,7 +5,7 @@ internal import Synchronization
 
 /// The session that a token's thread keeps open (`CKF_RW_SESSION | CKF_SERIAL_SESSION`).
 ///
-/// ``Token/withSession(isExclusive:_:)`` passes it to its closure, on the token's thread only: not
+/// ``Token/withSession(_:)`` passes it to its closure, on the token's thread only: not
 /// Sendable. Every method is one or a few Cryptoki calls, each with a deadline.
 final class Session {
     let profile: ModuleProfile
@@ -16,7 +16,12 @@ final class Session {
     var knownKeys: [Data: TokenKey] = [:]
     /// Whether a proof was sent and the token may have counted it as wrong. It must not be sent
     /// again without a new prompt.
-    var hasUnsettledProof = false
+    private(set) var hasUnsettledProof = false
+    /// Whether the token accepted a login in this attempt of the operation.
+    private(set) var hasLoggedIn = false
+    /// Whether an earlier attempt of the operation failed.
+    private(set) var isRepeated = false
+    private var mayBeStale = false
     private let thread: TokenThread
     private let noteProof: () -> Void
 
@@ -73,6 +78,22 @@ final class Session {
         }
     }
 
+    /// Begins an attempt of an operation.
+    func beginAttempt(_ recovery: RecoveryPolicy) {
+        isRepeated = recovery.isRepeating
+        mayBeStale = recovery.mayBeStale
+        hasUnsettledProof = false
+        hasLoggedIn = false
+    }
+
+    /// Throws `stale` if the token's state is not the expected one and the module may show an old
+    /// state. ``RecoveryPolicy`` then repeats the operation with the current state, which counts.
+    func confirm(_ isExpected: Bool) throws(CryptokiError) {
+        guard isExpected || !mayBeStale else {
+            throw CryptokiError(.stale, reason: "the module may show an old state of the token")
+        }
+    }
+
     /// Throws `cancelled` if the task that waits for this work was cancelled. Operations that take
     /// long or change the token call it before they start; cleanup does not.
     func checkCancellation() throws(CryptokiError) {
@@ -97,8 +118,8 @@ extension Session {
     /// Logs in. Logs out first if there is a login, so that the token checks the proof and never
     /// accepts a wrong one because of an earlier login. Use ``loggedInRole()`` to reuse a login.
     ///
-    /// - Throws: `returned(.pinIncorrect)`, `.pinLocked` …; ``RecoveryPolicy`` never repeats a
-    ///   login.
+    /// - Throws: `returned(.pinIncorrect)`, `.pinLocked` …; ``RecoveryPolicy`` never
+    ///   repeats a refused login.
     func login(_ role: LoginRole, with proof: LoginProof) throws(CryptokiError) {
         try checkCancellation()
         if try loggedInRole() != nil { try logout() }
@@ -153,6 +174,7 @@ extension Session {
                 $0.pointee.C_Login?(handle, userType, bytes, count)
             }
         }
+        hasLoggedIn = true
     }
 
     /// Makes a call that contains a proof. After any answer except success the proof may have been

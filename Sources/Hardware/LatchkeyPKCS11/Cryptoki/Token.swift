@@ -1,5 +1,3 @@
-internal import Dispatch
-internal import Glibc
 internal import Latchkey
 internal import LatchkeyPlatform
 internal import Synchronization
@@ -7,8 +5,8 @@ internal import Synchronization
 /// A token, found once by its URI and then identified by manufacturer, model, serial number and
 /// label.
 ///
-/// ``withSession(isExclusive:_:)`` runs all work on the token's thread with one session that stays
-/// open, and follows ``RecoveryPolicy`` if the session or the token is lost.
+/// ``withSession(_:)`` runs all work on the token's thread with one session that stays open, and
+/// repeats it as ``RecoveryPolicy`` decides if the session or the token is lost.
 final class Token: Sendable {
     /// The module that the token was found in.
     let module: Module
@@ -51,41 +49,57 @@ final class Token: Sendable {
 
     /// Runs `body` on the token's thread with its session.
     ///
-    /// If a call fails because the session, handles or the token were lost, ``RecoveryPolicy`` is
-    /// followed and `body` runs **again from its start**: it must be a whole operation that may be
-    /// repeated (log in, find, sign), and must not keep a handle from an earlier run. It never runs
-    /// again after the token did not accept a PIN.
+    /// If a call fails because the session, handles, the token or a login were lost, ``RecoveryPolicy``
+    /// decides what is repeated, and `body` runs **again from its start**: it must be a whole
+    /// operation that may be repeated (log in, find, sign), and must not keep a handle from an
+    /// earlier run. It never runs again after the token did not accept a PIN.
     ///
-    /// - Parameter isExclusive: Whether `body` occupies a free slot or ID. No other process of this
-    ///   user does so at the same time (``TokenLock``), and `body` sees the current objects: a
-    ///   module that caches them is restarted. Other programs do not take the lock. PKCS#11 has no
-    ///   transactions, so an object that one of them creates between the module's reading of the
-    ///   token and `C_GenerateKeyPair` is not seen.
     /// - Throws: ``CryptokiError``, from `body` or from the recovery: `tokenAbsent`, `timedOut`,
-    ///   `unresponsive`, `loginNeeded` (log in again and repeat), `cancelled`; `locked` if
-    ///   exclusive.
+    ///   `unresponsive`, `loginNeeded` (log in again and repeat), `cancelled`.
     func withSession<R: Sendable>(
-        isExclusive: Bool = false, _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R
+        _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R
+    ) async throws(CryptokiError) -> R {
+        try await onThread { (connection) throws(CryptokiError) in
+            try connection.withRecovery(body)
+        }
+    }
+
+    private func onThread<R: Sendable>(
+        _ work: @escaping @Sendable (Connection) throws(CryptokiError) -> R
     ) async throws(CryptokiError) -> R {
         do {
-            return try await thread.run {
-                [connection, thread, lockLimit, profile = module.profile] () throws(CryptokiError)
-                in
-                guard isExclusive else { return try connection.withRecovery(body) }
-                let lock = try TokenLock(connection.identity, waitingAtMost: lockLimit) {
-                    thread.isWorkAbandoned
-                }
-                defer { withExtendedLifetime(lock) {} }
-                if profile.cachesStaleState { try connection.restartModule() }
-                return try connection.withRecovery(body)
+            return try await thread.run { [connection] () throws(CryptokiError) in
+                try work(connection)
             }
         } catch {
             throw await module.recognizingRemoval(error, reader: connection.reader)
         }
     }
 
-    /// Runs `body` like ``withSession(isExclusive:_:)``, logged in with a new proof, and logs out.
-    /// Ends a kept login.
+    /// Runs `body`, which occupies a free slot or ID in a session. No other process of this user
+    /// does so at the same time (``ProcessLock``), and sessions in `body` see the current objects:
+    /// a module that caches them is restarted. Other programs do not take the lock. PKCS#11 has no
+    /// transactions, so an object that one of them creates between the module's reading of the
+    /// token and `C_GenerateKeyPair` is not seen.
+    ///
+    /// - Parameter isNeeded: Whether `body` may occupy one.
+    /// - Throws: `locked`, and the errors of ``withSession(_:)``.
+    func exclusively<R: Sendable>(
+        if isNeeded: Bool = true, _ body: @Sendable () async throws(CryptokiError) -> R
+    ) async throws(CryptokiError) -> R {
+        guard isNeeded else { return try await body() }
+        let lock = try await ProcessLock.ofToken(identity, waitingAtMost: lockLimit)
+        defer { withExtendedLifetime(lock) {} }
+        if module.profile.cachesStaleState {
+            try await onThread { (connection) throws(CryptokiError) in
+                try connection.restartModule()
+            }
+        }
+        return try await body()
+    }
+
+    /// Runs `body` like ``withSession(_:)``, logged in with a new proof, and logs out. Ends a kept
+    /// login.
     ///
     /// Logs out before it sends the proof: a token that considers the user logged in does not check
     /// the PIN. A failure of the logout afterwards is safe too: no operation reuses a login that
@@ -95,10 +109,9 @@ final class Token: Sendable {
     ///   once.
     func withLogin<R: Sendable>(
         _ role: LoginRole, _ proof: LoginProof, keptFor window: ReuseWindow? = nil,
-        isExclusive: Bool = false,
         _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R
     ) async throws(CryptokiError) -> R {
-        try await withSession(isExclusive: isExclusive) { [self] (session) throws(CryptokiError) in
+        try await withSession { [self] (session) throws(CryptokiError) in
             login.forget()
             try session.logout()
             if role == .user { lastLoginFailed.store(true, ordering: .relaxed) }
@@ -152,16 +165,18 @@ final class Token: Sendable {
             try connection.initializeToken(confirmed, label: label, securityOfficer: proof)
         }
     }
+}
 
-    /// Finalizes and initializes the module, so that it reads the token's state again. Ends all its
-    /// sessions and logins.
+extension Module {
+    /// Replaces a timeout by `tokenAbsent` if the card is no longer in its reader.
     ///
-    /// - Parameter afterSettling: Whether to wait first until the system has noticed a removal.
-    func restartModule(afterSettling: Bool = false) async throws(CryptokiError) {
-        try await thread.run { [connection] () throws(CryptokiError) in
-            if afterSettling { connection.settle() }
-            try connection.restartModule()
-        }
+    /// - Parameter reader: Empty if it is not known.
+    func recognizingRemoval(_ error: CryptokiError, reader: String = "") async -> CryptokiError {
+        guard error.kind == .timedOut, profile.hasCards, await CardReset.findsNoCard(in: reader)
+        else { return error }
+        return CryptokiError(
+            .tokenAbsent, function: error.function,
+            reason: "the token was removed, and the module did not return")
     }
 }
 
@@ -229,173 +244,5 @@ extension TokenIdentity: CustomStringConvertible {
     var description: String {
         let name = label ?? model
         return serial.isEmpty ? "“\(name)”" : "“\(name)” (serial \(serial))"
-    }
-}
-
-/// The thread that makes all calls for one token. A call that waits for a touch blocks for seconds;
-/// a hanging call, forever.
-///
-/// Jobs run in order. If a call exceeds its deadline, its job fails; all later jobs fail too,
-/// unless the module can be restarted. Cancelling a task ends its wait immediately; its call
-/// continues, since Cryptoki can't interrupt one.
-final class TokenThread: Sendable {
-    /// Handles a call that exceeded its deadline: records it for the module, and returns a closure
-    /// that makes the call return (by killing the module's process), so that the thread can be used
-    /// again; nil if that is impossible.
-    typealias Expiry = @Sendable (_ function: String) -> (@Sendable () -> Void)?
-
-    private struct State {
-        /// The first one is the oldest.
-        var jobs: [any TokenJob] = []
-        var current: (any TokenJob)?
-        /// Why no more jobs are accepted.
-        var refusal: CryptokiError?
-    }
-
-    /// The watch for the calls of this thread.
-    let watch = CallWatch()
-    private let thread = BlockingThread()
-    private let state = Mutex(State())
-    private let onExpiry: Expiry
-
-    init(onExpiry: @escaping Expiry) {
-        self.onExpiry = onExpiry
-        if !thread.hasOwnThread {
-            let reason = "the system could not start a thread for the token"
-            state.withLock { $0.refusal = CryptokiError(.unresponsive, reason: reason) }
-        }
-        watch.onExpiry { [weak self] function in self?.expire(function) }
-    }
-
-    /// Runs `work` on the thread.
-    func run<R: Sendable>(
-        _ work: @escaping @Sendable () throws(CryptokiError) -> R
-    ) async throws(CryptokiError) -> R {
-        let job = AwaitedJob(work)
-        let outcome = await withTaskCancellationHandler {
-            await withUnsafeContinuation { continuation in
-                job.deliver(to: continuation)
-                append(job)
-            }
-        } onCancel: {
-            job.fail(.cancelled)
-        }
-        return try outcome.get()
-    }
-
-    /// Runs `work` on the thread after the queued work, without waiting for it.
-    func enqueue(_ work: @escaping @Sendable () -> Void) {
-        append(AwaitedJob { () throws(CryptokiError) in work() })
-    }
-
-    /// On the thread: whether no task waits for the current work any more.
-    var isWorkAbandoned: Bool { state.withLock { $0.current }?.isAbandoned ?? false }
-
-    private func append(_ job: any TokenJob) {
-        let refusal: CryptokiError? = state.withLock { state in
-            if state.refusal == nil { state.jobs.append(job) }
-            return state.refusal
-        }
-        if let refusal {
-            job.fail(refusal)
-        } else {
-            thread.enqueue { self.runNext() }
-        }
-    }
-
-    private func runNext() {
-        let job: (any TokenJob)? = state.withLock { state in
-            state.current = state.jobs.isEmpty ? nil : state.jobs.removeFirst()
-            return state.current
-        }
-        job?.run()
-        state.withLock { $0.current = nil }
-    }
-
-    /// Called while the watch prevents the end of the call, so that the current job is the one that
-    /// made the call.
-    private func expire(_ function: String) {
-        let killProcess = onExpiry(function)
-        let (current, stranded): ((any TokenJob)?, [any TokenJob]) = state.withLock { state in
-            guard killProcess == nil else { return (state.current, []) }
-            state.refusal = .unresponsive(by: function)
-            defer { state.jobs = [] }
-            return (state.current, state.jobs)
-        }
-        for job in stranded { job.fail(.unresponsive(by: function)) }
-        // Before the process is killed, because the job must fail with the timeout and not with the
-        // result of that.
-        current?.fail(.timedOut(in: function))
-        killProcess?()
-    }
-}
-
-extension CryptokiError {
-    static func unresponsive(by function: String) -> CryptokiError {
-        CryptokiError(
-            .unresponsive, function: function,
-            reason: "the module hangs: an earlier call in this process never returned")
-    }
-
-    static func timedOut(in function: String) -> CryptokiError {
-        CryptokiError(.timedOut, function: function, reason: "the module did not answer in time")
-    }
-
-    static var cancelled: CryptokiError {
-        CryptokiError(.cancelled, reason: "the operation was cancelled")
-    }
-}
-
-/// A job for a ``TokenThread``, without the type of its result.
-private protocol TokenJob: Sendable {
-    /// Does the work, unless no task waits for it any more.
-    func run()
-    /// Ends the wait with an error. A later result of the work is ignored.
-    func fail(_ error: CryptokiError)
-    /// Whether no task waits any more.
-    var isAbandoned: Bool { get }
-}
-
-/// A job and the task that waits for it. The first of the work itself, the watchdog, and
-/// cancellation ends the wait.
-private final class AwaitedJob<R: Sendable>: TokenJob {
-    typealias Outcome = Result<R, CryptokiError>
-
-    private struct State {
-        var continuation: UnsafeContinuation<Outcome, Never>?
-        var outcome: Outcome?
-    }
-
-    private let state = Mutex(State())
-    private let work: @Sendable () throws(CryptokiError) -> R
-
-    init(_ work: @escaping @Sendable () throws(CryptokiError) -> R) { self.work = work }
-
-    /// Sets the continuation. A job that was cancelled before resumes it immediately.
-    func deliver(to continuation: UnsafeContinuation<Outcome, Never>) {
-        let outcome: Outcome? = state.withLock { state in
-            if state.outcome == nil { state.continuation = continuation }
-            return state.outcome
-        }
-        if let outcome { continuation.resume(returning: outcome) }
-    }
-
-    func run() {
-        guard !isAbandoned else { return }
-        settle(Result { () throws(CryptokiError) in try work() })
-    }
-
-    func fail(_ error: CryptokiError) { settle(.failure(error)) }
-
-    var isAbandoned: Bool { state.withLock { $0.outcome != nil } }
-
-    private func settle(_ outcome: Outcome) {
-        let waiting: UnsafeContinuation<Outcome, Never>? = state.withLock { state in
-            guard state.outcome == nil else { return nil }
-            state.outcome = outcome
-            defer { state.continuation = nil }
-            return state.continuation
-        }
-        waiting?.resume(returning: outcome)
     }
 }

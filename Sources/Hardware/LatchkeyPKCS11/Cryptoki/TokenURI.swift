@@ -211,11 +211,14 @@ extension Token {
     /// Finds the one token that matches a URI, in the module that the URI names, or in all modules
     /// that p11-kit configures.
     ///
+    /// - Parameter isExpected: Whether a matching token is the one that the caller expects; another
+    ///   one is returned too, but only after a module that may show an old state was restarted.
     /// - Throws: ``CryptokiError``; `tokenAbsent`, `noReaders`, `tokenAmbiguous` (the reason names
     ///   the tokens with their serial numbers), `module`, `timedOut`, `unresponsive`, `cancelled`.
-    static func find(_ uri: TokenURI, options: TokenOptions = TokenOptions())
-        async throws(CryptokiError) -> Token
-    {
+    static func find(
+        _ uri: TokenURI, options: TokenOptions = TokenOptions(),
+        expecting isExpected: @escaping TokenCondition = { _ in true }
+    ) async throws(CryptokiError) -> Token {
         let paths = try uri.modulePaths()
         var tokens: [Token] = []
         let blank = Mutex<TokenInformation?>(nil)
@@ -223,12 +226,14 @@ extension Token {
         for path in paths {
             do throws(CryptokiError) {
                 let module = try await Module.load(path, options: options)
-                tokens += try await module.tokens(options: options) { (information) in
+                let fits = { @Sendable (information: TokenInformation) in
                     guard uri.matches(information) else { return false }
-                    guard !information.flags.contains(.initialized) else { return true }
+                    guard !information.isInitialized else { return true }
                     blank.withLock { $0 = information }
                     return false
                 }
+                tokens += try await module.tokens(
+                    options: options, where: fits, expecting: isExpected)
             } catch {
                 errors.append((path, error))
             }
@@ -249,82 +254,81 @@ extension Token {
     }
 }
 
+/// The information of the token in a slot, or the error.
+typealias TokenInSlot = Result<TokenInformation, CryptokiError>
+
+/// A condition for a token.
+typealias TokenCondition = @Sendable (TokenInformation) -> Bool
+
 extension Module {
-    /// Reads the current tokens. Restarts the module if its state is stale or it fails: once, and
-    /// SoftHSM2 up to ``RecoveryPolicy/maximumRereadings`` times.
+    /// Reads the current tokens, and repeats that as ``RecoveryPolicy`` decides.
     ///
-    /// - Parameter isSought: Whether the caller looks for a token; nil to list all.
-    /// - Throws: `noReaders` if there is no slot; the error after the restart.
+    /// - Parameters:
+    ///   - fits: Whether the caller looks for a token; nil to list all.
+    ///   - isExpected: Whether a token that fits is the one that the caller expects. A module that
+    ///     may show an old state is restarted if it shows another one.
+    /// - Throws: `noReaders` if there is no slot; the error after the last step.
     func tokensInSlots(
-        where isSought: (@Sendable (TokenInformation) -> Bool)? = nil
+        where fits: TokenCondition? = nil,
+        expecting isExpected: @escaping TokenCondition = { _ in true }
     ) async throws(CryptokiError) -> [TokenInSlot] {
         do {
             return try await thread.run { [self] () throws(CryptokiError) in
-                try readTokens(
-                    by: caller(on: thread, deadlines: options.deadlines), where: isSought)
+                try readTokens(where: fits, expecting: isExpected)
             }
         } catch {
             throw await recognizingRemoval(error)
         }
     }
 
-    /// Replaces a timeout by `tokenAbsent` if the card is no longer in its reader.
-    ///
-    /// - Parameter reader: Empty if it is not known.
-    func recognizingRemoval(_ error: CryptokiError, reader: String = "") async -> CryptokiError {
-        guard error.kind == .timedOut, profile.hasCards, await CardReset.findsNoCard(in: reader)
-        else { return error }
-        return CryptokiError(
-            .tokenAbsent, function: error.function,
-            reason: "the token was removed, and the module did not return")
-    }
-
-    private func readTokens(
-        by caller: Caller, where isSought: ((TokenInformation) -> Bool)?
-    ) throws(CryptokiError) -> [TokenInSlot] {
-        let epoch = epoch
-        do throws(CryptokiError) {
-            if needsInitialization { try reinitialize(after: epoch, by: caller) }
-            var reports = try read(by: caller)
-            if let isSought, profile.failsDuringWrites {
-                for attempt in 1...RecoveryPolicy.maximumRereadings
-                where !reports.contains(where: { $0.isInitialized(isSought) })
-                    && !thread.isWorkAbandoned
-                {
-                    RecoveryPolicy.waitForOtherWriters(attempt)
-                    try reinitialize(after: self.epoch, by: caller)
-                    reports = try read(by: caller)
-                }
+    private func readTokens(where fits: TokenCondition?, expecting isExpected: TokenCondition)
+        throws(CryptokiError) -> [TokenInSlot]
+    {
+        let recovery = RecoveryPolicy(searching: self)
+        let caller = caller(on: thread, deadlines: options.deadlines)
+        var known = epoch
+        var showsOthers = false
+        return try recovery.repeating(on: thread) { () throws(CryptokiError) in
+            known = epoch
+            if needsInitialization { try reinitialize(after: known, by: caller) }
+            let reports = try read(by: caller, isLastTry: recovery.hasRestarted)
+            showsOthers = !reports.isEmpty
+            guard recovery.mayBeStale, !isPlausible(reports, fits, isExpected) else {
                 return reports
             }
-            guard isStale(reports), !thread.isWorkAbandoned else { return reports }
-            try reinitialize(after: self.epoch, by: caller)
-            return try read(by: caller, isLastTry: true)
-        } catch {
-            // There is no session to open again; only a restart of the module may help.
-            guard !thread.isWorkAbandoned,
-                error.returnValue == .deviceError || error.returnValue == .cryptokiNotInitialized
-                    || error.kind == .noReaders && profile.cachesStaleState && self.epoch == epoch
-            else { throw error }
-            try reinitialize(after: epoch, by: caller)
-            return try read(by: caller, isLastTry: true)
+            throw CryptokiError(.stale, reason: "the module may show an old state of its tokens")
+        } after: { (_, error) throws(CryptokiError) in
+            // The module may have read a card while it was removed.
+            if error.kind == .stale, showsOthers, profile.cachesStaleState {
+                usleep(options.settlingTime)
+            }
+            try reinitialize(after: error.kind == .stale ? epoch : known, by: caller)
         }
     }
 
-    /// Whether the module's state may be stale.
+    /// Whether a module that may show an old state can be believed.
     ///
-    /// ykcs11 shows no token after pcscd was restarted. An isolated OpenSC still shows the
-    /// certificates of a card that was replaced by another one.
-    private func isStale(_ reports: [TokenInSlot]) -> Bool {
-        if profile.cachesStaleState { return reports.isEmpty }
-        guard profile.family == .opensc, isIsolated else { return false }
+    /// ykcs11 shows no token after pcscd was restarted, and one without a serial number if the card
+    /// was removed while it was read. SoftHSM2 skips a token that another process writes to. An
+    /// isolated OpenSC still shows the certificates of a card that was replaced by another one.
+    private func isPlausible(
+        _ reports: [TokenInSlot], _ fits: TokenCondition?, _ isExpected: TokenCondition
+    ) -> Bool {
         let all = reports.compactMap { try? $0.get() }
-        return replaceSeen(Set(all.map { TokenIdentity($0, among: all, in: profile) }))
+        if profile.failsDuringWrites {
+            return fits.map { all.filter(\.isInitialized).contains(where: $0) } ?? true
+        }
+        if profile.cachesStaleState {
+            return !all.isEmpty
+                && all.allSatisfy { information in
+                    (try? information.checkWasRead(by: profile, withSerial: true)) != nil
+                        && (fits?(information) != true || isExpected(information))
+                }
+        }
+        return !replaceSeen(Set(all.map { TokenIdentity($0, among: all, in: profile) }))
     }
 
-    private func read(by caller: Caller, isLastTry: Bool = false) throws(CryptokiError)
-        -> [TokenInSlot]
-    {
+    private func read(by caller: Caller, isLastTry: Bool) throws(CryptokiError) -> [TokenInSlot] {
         let slots: [UInt]
         do throws(CryptokiError) {
             slots = try caller.slots(withToken: true)
@@ -349,11 +353,13 @@ extension Module {
 
     /// The initialized tokens of this module that match.
     func tokens(
-        options: TokenOptions, where fits: @escaping @Sendable (TokenInformation) -> Bool
+        options: TokenOptions, where fits: @escaping TokenCondition,
+        expecting isExpected: @escaping TokenCondition = { _ in true }
     ) async throws(CryptokiError) -> [Token] {
-        let all = try await tokensInSlots(where: fits).compactMap { try? $0.get() }
+        let reports = try await tokensInSlots(where: fits, expecting: isExpected)
+        let all = reports.compactMap { try? $0.get() }
         var tokens: [Token] = []
-        for information in all where fits(information) && information.flags.contains(.initialized) {
+        for information in all where fits(information) && information.isInitialized {
             let identity = TokenIdentity(information, among: all, in: profile)
             tokens.append(try token(information, identity, options: options))
         }
@@ -361,13 +367,6 @@ extension Module {
     }
 }
 
-/// The information of the token in a slot, or the error.
-typealias TokenInSlot = Result<TokenInformation, CryptokiError>
-
-extension TokenInSlot {
-    /// Whether it is an initialized token for which `condition` is true.
-    fileprivate func isInitialized(_ condition: (TokenInformation) -> Bool) -> Bool {
-        guard case .success(let information) = self else { return false }
-        return condition(information) && information.flags.contains(.initialized)
-    }
+extension TokenInformation {
+    fileprivate var isInitialized: Bool { flags.contains(.initialized) }
 }

@@ -46,16 +46,15 @@ final class GenerationAttempt: Sendable {
     /// Whether the card still answers and has no key in the slot. Otherwise it was removed, or
     /// another program has reset it.
     private func isEmptyAndPresent(_ slot: PIVSlot, _ snapshot: TokenSnapshot) async -> Bool {
-        do throws(KeystoreError) {
-            try await snapshot.token.readAgain()
-            return try await snapshot.token.inspect { (session) throws(CryptokiError) in
+        let token = snapshot.token
+        let isEmpty = try? await token.exclusively { () throws(CryptokiError) in
+            try await token.withSession { (session) throws(CryptokiError) in
                 let information = try session.tokenInformation()
                 try information.checkWasRead(by: session.profile)
                 return try !session.isOccupied(id: slot.id)
             }
-        } catch {
-            return false
         }
+        return isEmpty ?? false
     }
 
     /// Modules answer CKR_DEVICE_ERROR for a slot that the card does not have.

@@ -1,6 +1,5 @@
 internal import FoundationEssentials
 public import Latchkey
-internal import Synchronization
 
 extension PKCS11Keystore {
     /// Creates a key on the token, or adopts the one that the URI names.
@@ -33,7 +32,8 @@ extension PKCS11Keystore {
             let blob = TokenKeyBlob(
                 name: TokenName(snapshot.information, id: key.id),
                 publicKeyHash: key.publicKey.fingerprint,
-                terms: terms, isAdopted: uri.namesKey, facts: KeyFacts(key.attributes),
+                terms: terms, isAdopted: uri.namesKey,
+                alwaysAuthenticates: key.wantsProofAtUse,
                 attestation: attestation?.certificates ?? [],
                 binding: KeyBinding(id: request.id, label: request.label))
             return HardwareKey(
@@ -115,13 +115,12 @@ extension PKCS11Keystore {
         if snapshot.module.generator == .securityOfficer {
             return try await generateAsSecurityOfficer(pair, in: slots, request, snapshot, presence)
         }
-        let isRepeated = RepetitionCheck()
         return try await use(
             snapshot, under: request.policy, for: request.prompt, presence
         ) { (session, proof) throws(CryptokiError) in
             // Only this call uses the ID: a key that has it when the closure runs again is from the
             // first run.
-            if isRepeated() { try session.destroyKey(id: pair.id) }
+            if session.isRepeated { try session.destroyKey(id: pair.id) }
             try session.checkCancellation()
             let key = try session.generateKeyPair(pair)
             return try session.destroyingOnError(key.id) { () throws(CryptokiError) in
@@ -363,18 +362,6 @@ private struct NewKey: Sendable {
         if let pin = attestation?.pin { return pin != .never }
         if profile.isPIV { return key.id != PIVSlot.cardAuthentication.id }
         return key.attributes.isPrivate ?? true
-    }
-}
-
-/// Tells a closure that may run twice whether it runs again.
-final class RepetitionCheck: Sendable {
-    private let hasRun = Mutex(false)
-
-    func callAsFunction() -> Bool {
-        hasRun.withLock { hasRun in
-            defer { hasRun = true }
-            return hasRun
-        }
     }
 }
 

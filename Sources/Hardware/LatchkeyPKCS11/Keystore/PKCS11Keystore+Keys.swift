@@ -147,70 +147,26 @@ extension PKCS11Keystore {
             guard PublicKey(certifiedBy: parsed) == key.publicKey else {
                 throw .invalidInput("the certificate is for another key")
             }
-            let isRepeated = RepetitionCheck()
-            try await writeCertificates(of: key, prompt, presence) {
-                (session, id) throws(CryptokiError) in
-                // The first run may have stored it before the session was lost.
-                if isRepeated(),
-                    try session.certificates(id: id).contains(where: { $0.der == certificate })
-                {
-                    return
+            let blob = try TokenKeyBlob.of(key)
+            let snapshot = try await checkedSnapshot(of: blob.name, withHash: blob.publicKeyHash)
+            let proof = try await userProof(snapshot, for: prompt, presence)
+            do {
+                try await snapshot.token.withLogin(.user, proof) {
+                    (session) throws(CryptokiError) in
+                    presence.accepted()
+                    let stored = try session.certificates(id: blob.name.id)
+                    // The first run may have stored it before the session was lost.
+                    if session.isRepeated, stored.contains(where: { $0.der == certificate }) {
+                        return
+                    }
+                    try session.storeCertificate(
+                        parsed, der: certificate, id: blob.name.id, label: key.label ?? "Latchkey")
                 }
-                try session.storeCertificate(
-                    parsed, der: certificate, id: id, label: key.label ?? "Latchkey")
+            } catch {
+                throw await explained(error, snapshot, presence)
             }
         } catch {
             throw error.during("store a certificate")
-        }
-    }
-
-    /// Deletes the certificates for a key from the token, except the attestation. Prompts for the
-    /// token's PIN, on a YubiKey for the management key.
-    ///
-    /// - Returns: The number of deleted certificates.
-    @discardableResult
-    package func removeCertificates(
-        of key: HardwareKey, prompt: PromptContext, authorizedBy presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> Int {
-        do throws(KeystoreError) {
-            return try await writeCertificates(of: key, prompt, presence) {
-                (session, id) throws(CryptokiError) in
-                // Reads no values, so that an object that cannot be read can be deleted.
-                var count = 0
-                for object in try session.objects(.certificate, id: id) {
-                    guard !TokenCertificate.isAttestation(label: try session.label(of: object))
-                    else { continue }
-                    try session.destroy(object)
-                    count += 1
-                }
-                return count
-            }
-        } catch {
-            throw error.during("remove a certificate")
-        }
-    }
-
-    private func writeCertificates<R: Sendable>(
-        of key: HardwareKey, _ prompt: PromptContext, _ presence: any PresenceAuthority,
-        _ body: @escaping @Sendable (Session, Data) throws(CryptokiError) -> R
-    ) async throws(KeystoreError) -> R {
-        let blob = try TokenKeyBlob.of(key)
-        let snapshot = try await checkedSnapshot(of: blob.name, withHash: blob.publicKeyHash)
-        let role: LoginRole =
-            snapshot.module.generator == .securityOfficer ? .securityOfficer : .user
-        let proof =
-            role == .user
-            ? try await userProof(snapshot, for: prompt, presence)
-            : try await officerProof(snapshot, for: prompt, presence)
-        do {
-            return try await snapshot.token.withLogin(role, proof) {
-                (session) throws(CryptokiError) in
-                if role == .user { presence.accepted() }
-                return try body(session, blob.name.id)
-            }
-        } catch {
-            throw role == .user
-                ? await explained(error, snapshot, presence) : await officerError(error, snapshot)
         }
     }
 }

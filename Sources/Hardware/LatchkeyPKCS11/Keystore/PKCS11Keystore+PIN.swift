@@ -75,10 +75,11 @@ extension PKCS11Keystore {
         var status = try await pinStatus(snapshot, isPrecise: false)
         if status.isLockedOut, snapshot.module.cachesStaleState {
             // Another program may have unblocked the PIN since.
-            try await snapshot.token.readAgain()
             status = PINStatus(
                 try await snapshot.token.inspect { (session) throws(CryptokiError) in
-                    try session.tokenInformation()
+                    let information = try session.tokenInformation()
+                    try session.confirm(!information.flags.contains(.userPINLocked))
+                    return information
                 })
         }
         guard !status.isLockedOut else { throw await lockedPIN(snapshot) }

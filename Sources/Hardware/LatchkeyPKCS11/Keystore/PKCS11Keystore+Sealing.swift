@@ -85,8 +85,8 @@ extension PKCS11Keystore {
         guard let header = try? box(of: secret).header else { return nil }
         if header.name.hasSerial {
             if let serial = uri.serial { return serial == header.name.serial }
-            return (try? await locator.token().token).map {
-                header.name.isSameDevice($0.information)
+            return try? await locator.withToken { (token) in
+                header.name.isSameDevice(token.information)
             }
         }
         do throws(KeystoreError) {

@@ -1,7 +1,5 @@
-internal import Dispatch
 internal import FoundationEssentials
 internal import Latchkey
-internal import Synchronization
 
 /// Secrets that are shared by ECDH with a P-256 key on the token.
 ///
@@ -101,12 +99,14 @@ extension PKCS11Keystore {
         let officer = try await officerProof(snapshot, for: prompt, presence)
         let attempt = GenerationAttempt(
             in: [PIVSlot(id: pair.id)].compactMap(\.self), for: pair.use)
-        try await asSecurityOfficer(officer, snapshot, attempt) {
-            [anchors] (session) throws(CryptokiError) in
+        _ = try await asSecurityOfficer(officer, snapshot, attempt) {
+            (session) throws(CryptokiError) -> PublicKey? in
             // The caller checks a key that another program created during the prompt.
-            guard try !session.isOccupied(id: pair.id) else { return }
+            guard try !session.isOccupied(id: pair.id) else { return nil }
             if let slot = attempt.candidates.first { attempt.begin(slot) }
-            try anchors.record(session.generateKeyPair(pair).publicKey)
+            return try session.generateKeyPair(pair).publicKey
+        } recordedBy: { [anchors] (key) throws(CryptokiError) in
+            if let key { try await anchors.record(key) }
         }
     }
 }
@@ -133,16 +133,14 @@ extension PKCS11Keystore {
             return try await checkGeneration(snapshot)
         }
         let isOwn = try await isOwn(publicKey)
-        let check = { @Sendable (session: Session) throws(CryptokiError) in
-            _ = try session.checkOrigin(of: publicKey, pair, isOwn: isOwn)
-        }
-        do {
-            try await snapshot.token.inspect(check)
-        } catch {
-            // A module that could not read the attestation shows none: look again.
-            guard error.code == .refused, snapshot.module.cachesStaleState else { throw error }
-            try await snapshot.token.readAgain(afterSettling: true)
-            try await snapshot.token.inspect(check)
+        try await snapshot.token.inspect { (session) throws(CryptokiError) in
+            do throws(CryptokiError) {
+                _ = try session.checkOrigin(of: publicKey, pair, isOwn: isOwn)
+            } catch {
+                // A module that could not read the attestation shows none.
+                try session.confirm(error.kind != .unsound)
+                throw error
+            }
         }
     }
 
@@ -178,24 +176,11 @@ extension PKCS11Keystore {
     }
 }
 
-/// Whether a sealing key was recorded.
-private final class RecordingOutcome: Sendable {
-    let isRecorded = Atomic(false)
-}
-
 extension TrustAnchors {
-    /// Records a generated sealing key, on a token's thread, which may block.
-    fileprivate func record(_ key: PublicKey) throws(CryptokiError) {
-        let (done, outcome) = (DispatchSemaphore(value: 0), RecordingOutcome())
-        // Unstructured on purpose: the token's thread waits for the task.
-        Task {
-            let value = try? await anchor(key.sealingAnchor, is: key.fingerprint)
-            outcome.isRecorded.store(value == key.fingerprint, ordering: .releasing)
-            done.signal()
-        }
-        guard done.wait(timeout: .now() + 10) == .success,
-            outcome.isRecorded.load(ordering: .acquiring)
-        else {
+    /// Records a generated sealing key.
+    fileprivate func record(_ key: PublicKey) async throws(CryptokiError) {
+        let value = try? await anchor(key.sealingAnchor, is: key.fingerprint)
+        guard value == key.fingerprint else {
             throw CryptokiError(
                 .locked, reason: "the store did not record the generated sealing key",
                 recovery: "Check that the store can be written, then try again.")

@@ -24,16 +24,17 @@ extension PKCS11Keystore {
         let needsLogin = policy.requirement != .none
         if !needsLogin || presence.acceptsEarlierProof && login.isFresh(within: window.seconds) {
             do {
-                return try await token.withSession(isExclusive: isExclusive) {
-                    (session) throws(CryptokiError) in
-                    if needsLogin {
-                        guard login.isFresh(within: window.seconds),
-                            try session.loggedInRole() == .user
-                        else {
-                            throw CryptokiError(.loginNeeded, reason: "the login has ended")
+                return try await token.exclusively(if: isExclusive) { () throws(CryptokiError) in
+                    try await token.withSession { (session) throws(CryptokiError) in
+                        if needsLogin {
+                            guard login.isFresh(within: window.seconds),
+                                try session.loggedInRole() == .user
+                            else {
+                                throw CryptokiError(.loginNeeded, reason: "the login has ended")
+                            }
                         }
+                        return try body(session, nil)
                     }
-                    return try body(session, nil)
                 }
             } catch {
                 guard needsLogin ? error.kind == .loginNeeded : error.needsLoginToWrite else {
@@ -43,12 +44,12 @@ extension PKCS11Keystore {
         }
         let proof = try await userProof(snapshot, for: prompt, presence)
         do {
-            return try await token.withLogin(
-                .user, proof, keptFor: window, isExclusive: isExclusive
-            ) {
-                (session) throws(CryptokiError) in
-                presence.accepted()
-                return try body(session, proof)
+            return try await token.exclusively(if: isExclusive) { () throws(CryptokiError) in
+                try await token.withLogin(.user, proof, keptFor: window) {
+                    (session) throws(CryptokiError) in
+                    presence.accepted()
+                    return try body(session, proof)
+                }
             }
         } catch {
             throw await explained(error, snapshot, presence)
@@ -57,13 +58,19 @@ extension PKCS11Keystore {
 
     /// Generates a key as the security officer. No other process of this user does so at the same
     /// time, and the session shows the current objects of the token.
+    ///
+    /// - Parameter record: Records the key before another process can generate one.
     func asSecurityOfficer<R: Sendable>(
         _ proof: LoginProof, _ snapshot: TokenSnapshot, _ attempt: GenerationAttempt,
-        _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R
+        _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R,
+        recordedBy record: @Sendable (R) async throws(CryptokiError) -> Void = { _ in }
     ) async throws(KeystoreError) -> R {
         do {
-            return try await snapshot.token.withLogin(
-                .securityOfficer, proof, isExclusive: true, body)
+            return try await snapshot.token.exclusively { () throws(CryptokiError) in
+                let result = try await snapshot.token.withLogin(.securityOfficer, proof, body)
+                try await record(result)
+                return result
+            }
         } catch {
             if let failure = await attempt.failure(error, snapshot) { throw failure }
             throw await officerError(error, snapshot)
@@ -90,17 +97,6 @@ extension Token {
             throw KeystoreError(error, profile: module.profile)
         }
     }
-
-    /// Restarts the module, so that it reads the token's state again.
-    ///
-    /// - Parameter afterSettling: Whether to wait first until the system has noticed a removal.
-    func readAgain(afterSettling: Bool = false) async throws(KeystoreError) {
-        do {
-            try await restartModule(afterSettling: afterSettling)
-        } catch {
-            throw KeystoreError(error, profile: module.profile)
-        }
-    }
 }
 
 extension PKCS11Keystore {
@@ -122,19 +118,17 @@ extension PKCS11Keystore {
                         digest, with: found, proof: found.wantsProofAtUse ? proof : nil)
                 }
             }
-            var signature: ECDSASignature?
-            if key.policy.requirement == .none {
-                signature = try await useKnownToken(of: blob.name) {
-                    (session) throws(CryptokiError) in
-                    try sign(session, nil)
+            let signature =
+                if key.policy.requirement == .none {
+                    try await useKnownToken(of: blob) { (session) throws(CryptokiError) in
+                        try sign(session, nil)
+                    }
+                } else {
+                    try await use(
+                        checkedSnapshot(of: blob.name, withHash: blob.publicKeyHash),
+                        under: key.policy, for: prompt, presence, sign)
                 }
-            }
-            if signature == nil {
-                let snapshot = try await checkedSnapshot(
-                    of: blob.name, withHash: blob.publicKeyHash)
-                signature = try await use(snapshot, under: key.policy, for: prompt, presence, sign)
-            }
-            guard let signature, key.publicKey.isValid(signature, for: digest) else {
+            guard key.publicKey.isValid(signature, for: digest) else {
                 throw .wrongSignature
             }
             return signature
@@ -143,22 +137,20 @@ extension PKCS11Keystore {
         }
     }
 
-    /// Uses a key without a PIN, and reads the token only if it is not known yet. No prompt
-    /// follows, so the signature itself shows whether token and key are the right ones.
-    ///
-    /// - Returns: nil if the token or the key is another one; a snapshot then tells why.
+    /// Uses a key without a PIN, and reads the token only to explain a failure. No prompt follows,
+    /// so the signature itself shows whether token and key are the right ones.
     private func useKnownToken<R: Sendable>(
-        of name: TokenName, _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R
-    ) async throws(KeystoreError) -> R? {
-        let token = try await locator.token().token
-        guard name.fits(token) else { return nil }
-        do {
-            return try await token.withSession(body)
-        } catch {
-            guard [.tokenAbsent, .keyAbsent, .otherKeyType].contains(error.kind) else {
-                throw KeystoreError(error, profile: token.module.profile)
+        of blob: TokenKeyBlob, _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R
+    ) async throws(KeystoreError) -> R {
+        do throws(KeystoreError) {
+            return try await locator.withToken(named: blob.name) { (token) throws(CryptokiError) in
+                try await token.withSession(body)
             }
-            return nil
+        } catch {
+            if [.notFound, .unsupported].contains(error.code) {
+                _ = try await checkedSnapshot(of: blob.name, withHash: blob.publicKeyHash)
+            }
+            throw error
         }
     }
 }
@@ -227,75 +219,30 @@ struct TokenSnapshot: Sendable {
 extension PKCS11Keystore {
     /// Reads the token's state and the public half of a key. Needs no login.
     ///
-    /// If the token, the key or its public half is not the expected one, the module is restarted
-    /// and the token is read again: a module that caches the token's objects may have read them
-    /// while the card was removed, or before another program changed them.
-    ///
     /// - Parameters:
     ///   - name: The expected token, if any. A different token is refused before it is used.
     ///   - publicKeyHash: The hash of the expected public half. The caller checks it.
     func takeSnapshot(
         for id: Data? = nil, on name: TokenName? = nil, withHash publicKeyHash: Data? = nil
     ) async throws(KeystoreError) -> TokenSnapshot {
-        let token = try await locator.token().token
-        do throws(KeystoreError) {
-            let snapshot = try await readSnapshot(for: id, on: name)
-            let isExpected =
-                switch snapshot.publicKey?.fingerprint {
-                case nil: id == nil
-                case let found?: publicKeyHash == nil || found == publicKeyHash
+        try await locator.withToken(named: name) { [options] (token) throws(CryptokiError) in
+            let (information, publicKey) = try await token.withSession {
+                (session) throws(CryptokiError) in
+                let information = try session.tokenInformation()
+                try information.checkWasRead(by: session.profile)
+                let publicKey = try id.flatMap { (id) throws(CryptokiError) in
+                    try session.publicKey(id: id)
                 }
-            guard snapshot.module.cachesStaleState, !isExpected else { return snapshot }
-        } catch {
-            guard token.module.profile.cachesStaleState, error.code == .wrongDevice else {
-                throw error
+                let hash = publicKey?.fingerprint
+                try session.confirm(id == nil || hash != nil && hash == publicKeyHash ?? hash)
+                return (information, publicKey)
             }
+            return TokenSnapshot(
+                token: token, information: information,
+                profile: TokenProfile(
+                    token.module.profile, information: information, options: options),
+                publicKey: publicKey)
         }
-        try await token.readAgain(afterSettling: true)
-        locator.forget()
-        return try await readSnapshot(for: id, on: name)
-    }
-
-    private func readSnapshot(for id: Data?, on name: TokenName?) async throws(KeystoreError)
-        -> TokenSnapshot
-    {
-        let (token, wasKnown) = try await locator.token()
-        let failure: KeystoreError
-        do throws(CryptokiError) {
-            if let name, !name.fits(token) {
-                try token.information.checkWasRead(by: token.module.profile)
-                failure = .otherToken(wanted: name, found: token.information, through: token.module)
-            } else {
-                let (information, publicKey) = try await token.withSession {
-                    (session) throws(CryptokiError) in
-                    let information = try session.tokenInformation()
-                    try information.checkWasRead(by: session.profile)
-                    return (
-                        information,
-                        try id.flatMap { (id) throws(CryptokiError) in try session.publicKey(id: id)
-                        }
-                    )
-                }
-                return TokenSnapshot(
-                    token: token, information: information,
-                    profile: TokenProfile(
-                        token.module.profile, information: information, options: options),
-                    publicKey: publicKey)
-            }
-        } catch {
-            failure = KeystoreError(error, profile: token.module.profile)
-            // A token that was found while the card was removed has no serial number, and the
-            // module keeps it.
-            let wasRead = (try? token.information.checkWasRead(by: token.module.profile)) != nil
-            guard error.kind == .tokenAbsent || !wasRead else { throw failure }
-            locator.forget()
-            if !wasRead { try await token.readAgain() }
-        }
-        // The known token was removed; the same URI may match another one now, or once the right
-        // one is plugged in.
-        locator.forget()
-        guard wasKnown else { throw failure }
-        return try await readSnapshot(for: id, on: name)
     }
 
     /// Finds the token and the key of a stored record, and checks that both are the stored ones.
@@ -309,10 +256,15 @@ extension PKCS11Keystore {
 }
 
 extension TokenInformation {
-    /// ykcs11 reports firmware 0.0 if it could not read the card, for example after its removal or
-    /// during another program's reset.
-    func checkWasRead(by profile: ModuleProfile) throws(CryptokiError) {
-        guard profile.family != .ykcs11 || firmwareVersion.major > 0 else {
+    /// Checks that ykcs11 could read the card. It reports firmware 0.0 or no serial number if the
+    /// card was removed, or reset by another program, in the middle.
+    ///
+    /// - Parameter needsSerial: Whether the card is known to have a serial number.
+    func checkWasRead(by profile: ModuleProfile, withSerial needsSerial: Bool = false)
+        throws(CryptokiError)
+    {
+        let hasSerial = !needsSerial || serial.contains { $0 != "0" }
+        guard profile.family != .ykcs11 || firmwareVersion.major > 0 && hasSerial else {
             throw CryptokiError(.deviceError, from: "C_GetTokenInfo")
         }
     }
@@ -340,11 +292,42 @@ final class TokenLocator: Sendable {
         self.options = options
     }
 
+    /// Runs `body` with the token. A token that was found before and is absent, or not the expected
+    /// one, may have been replaced by another one that the URI matches: it is looked for once more.
+    ///
+    /// - Parameter name: The expected token, if any. `body` does not get a different one.
+    func withToken<R: Sendable>(
+        named name: TokenName? = nil, _ body: (Token) async throws(CryptokiError) -> R
+    ) async throws(KeystoreError) -> R {
+        while true {
+            let (token, wasKnown) = try await token(named: name)
+            let failure: KeystoreError
+            do throws(CryptokiError) {
+                guard let name, !name.fits(token) else { return try await body(token) }
+                try token.information.checkWasRead(
+                    by: token.module.profile, withSerial: name.hasSerial)
+                failure = .otherToken(
+                    wanted: name, found: token.information, through: token.module)
+            } catch {
+                failure = KeystoreError(error, profile: token.module.profile)
+                // A token that could not be read is not kept either.
+                if error.returnValue == .deviceError { found.withLock { $0 = nil } }
+                guard error.kind == .tokenAbsent else { throw failure }
+            }
+            found.withLock { $0 = nil }
+            guard wasKnown else { throw failure }
+        }
+    }
+
     /// The token, and whether it was known before this call.
-    func token() async throws(KeystoreError) -> (token: Token, wasKnown: Bool) {
+    private func token(
+        named name: TokenName?
+    ) async throws(KeystoreError) -> (token: Token, wasKnown: Bool) {
         if let token = known { return (token, true) }
         do {
-            let token = try await Token.find(uri, options: options)
+            let token = try await Token.find(uri, options: options) { information in
+                name?.isSameDevice(information) != false
+            }
             found.withLock { $0 = token }
             return (token, false)
         } catch {
@@ -354,7 +337,4 @@ final class TokenLocator: Sendable {
 
     /// The token, if it was found already.
     var known: Token? { found.withLock { $0 } }
-
-    /// Makes the next call look for the token again.
-    func forget() { found.withLock { $0 = nil } }
 }

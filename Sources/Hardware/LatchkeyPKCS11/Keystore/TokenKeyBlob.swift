@@ -12,9 +12,9 @@ internal import SwiftASN1
 ///         publicKeyHash  OCTET STRING (SIZE (32)),    -- SHA-256 of the uncompressed point
 ///         terms          KeyTerms,
 ///         isAdopted      INTEGER (0..1),              -- 1: the key was on the token already
-///         facts          KeyFacts,
+///         alwaysAsks     INTEGER (0..1),              -- 1: CKA_ALWAYS_AUTHENTICATE
 ///         attestation    [0] EXPLICIT SEQUENCE OF OCTET STRING OPTIONAL, -- X.509, the key's own first
-///         binding        [1] EXPLICIT OCTET STRING OPTIONAL }            -- the key's ID and label, see KeyBinding
+///         binding        OCTET STRING (SIZE (32)) }   -- the key's ID and label, see KeyBinding
 struct TokenKeyBlob: Hashable, Sendable {
     static let version = 1
 
@@ -22,11 +22,12 @@ struct TokenKeyBlob: Hashable, Sendable {
     let publicKeyHash: Data
     let terms: KeyTerms
     let isAdopted: Bool
-    let facts: KeyFacts
+    /// Whether the token requires a proof for each use (`CKA_ALWAYS_AUTHENTICATE`).
+    let alwaysAuthenticates: Bool
     let attestation: [Data]
-    /// nil for a key of an earlier version. The token does not know it: it detects accidental
-    /// changes of a row, not an attacker, who can change it too.
-    var binding: KeyBinding?
+    /// The token does not know it: it detects accidental changes of a row, not an attacker, who can
+    /// change it too.
+    var binding: KeyBinding
 }
 
 extension TokenKeyBlob {
@@ -73,26 +74,17 @@ extension TokenKeyBlob: DERSequence {
         name = try TokenName(derEncoded: &elements)
         publicKeyHash = try elements.octets(count: SHA256.byteCount)
         terms = try KeyTerms(derEncoded: &elements)
-        switch try Int(derEncoded: &elements) {
-        case 0: isAdopted = false
-        case 1: isAdopted = true
-        default: throw ASN1Error.invalidASN1Object(reason: "isAdopted is out of range")
-        }
-        facts = try KeyFacts(derEncoded: &elements)
+        isAdopted = try elements.flag()
+        alwaysAuthenticates = try elements.flag()
         attestation =
             try DER.optionalExplicitlyTagged(&elements, tagNumber: 0, tagClass: .contextSpecific) {
                 try DER.sequence(of: ASN1OctetString.self, identifier: .sequence, rootNode: $0).map
                 { Data($0.bytes) }
             } ?? []
-        binding = try DER.optionalExplicitlyTagged(
-            &elements, tagNumber: 1, tagClass: .contextSpecific
-        ) { node in
-            guard let binding = KeyBinding(digest: try ASN1OctetString(derEncoded: node).bytes)
-            else {
-                throw ASN1Error.invalidASN1Object(reason: "a binding is not a digest")
-            }
-            return binding
-        }
+        guard
+            let binding = KeyBinding(digest: try elements.octets(count: SHA256.byteCount))
+        else { throw ASN1Error.invalidASN1Object(reason: "a binding is not a digest") }
+        self.binding = binding
     }
 
     func serializeElements(into coder: inout DER.Serializer) throws {
@@ -101,18 +93,14 @@ extension TokenKeyBlob: DERSequence {
         try coder.serialize(ASN1OctetString(publicKeyHash))
         try coder.serialize(terms)
         try coder.serialize(isAdopted ? 1 : 0)
-        try coder.serialize(facts)
+        try coder.serialize(alwaysAuthenticates ? 1 : 0)
         if !attestation.isEmpty {
             try coder.serialize(explicitlyTaggedWithTagNumber: 0, tagClass: .contextSpecific) {
                 coder in
                 try coder.serializeSequenceOf(attestation.map { ASN1OctetString($0) })
             }
         }
-        if let binding {
-            try coder.serialize(
-                ASN1OctetString(binding.digest), explicitlyTaggedWithTagNumber: 1,
-                tagClass: .contextSpecific)
-        }
+        try coder.serialize(ASN1OctetString(binding.digest))
     }
 }
 
@@ -148,51 +136,6 @@ extension KeyTerms: DERSequence {
         try coder.serialize(policy.reuseSeconds)
         try coder.serialize(ASN1UTF8String(assurance.root.rawValue))
         try coder.serialize(ASN1UTF8String(assurance.presence.rawValue))
-    }
-}
-
-/// The attributes that a token reported when a key was created or adopted. They are only
-/// informative, since some modules report them wrongly. nil means that the token did not report it.
-struct KeyFacts: Hashable, Sendable {
-    let isSensitive: Bool?
-    let wasNeverExtractable: Bool?
-    let isLocal: Bool?
-    let alwaysAuthenticates: Bool?
-}
-
-extension KeyFacts {
-    init(_ attributes: TokenKey.Attributes) {
-        self.init(
-            isSensitive: attributes.isSensitive,
-            wasNeverExtractable: attributes.wasNeverExtractable,
-            isLocal: attributes.isLocal, alwaysAuthenticates: attributes.alwaysAuthenticates)
-    }
-}
-
-/// In DER: a SEQUENCE of four INTEGERs in the order above; 0 is false, 1 true, 2 not reported.
-extension KeyFacts: DERSequence {
-    init(elements: inout ASN1NodeCollection.Iterator) throws {
-        isSensitive = try Self.fact(&elements)
-        wasNeverExtractable = try Self.fact(&elements)
-        isLocal = try Self.fact(&elements)
-        alwaysAuthenticates = try Self.fact(&elements)
-    }
-
-    func serializeElements(into coder: inout DER.Serializer) throws {
-        for fact in [isSensitive, wasNeverExtractable, isLocal, alwaysAuthenticates] {
-            try coder.serialize(fact.map { $0 ? 1 : 0 } ?? 2)
-        }
-    }
-
-    private static func fact(_ nodes: inout ASN1NodeCollection.Iterator) throws -> Bool? {
-        switch try Int(derEncoded: &nodes) {
-        case 0: false
-        case 1: true
-        case 2: nil
-        default:
-            throw ASN1Error.invalidASN1Object(
-                reason: "a reported attribute is neither true, false nor unknown")
-        }
     }
 }
 
@@ -348,6 +291,15 @@ extension ASN1NodeCollection.Iterator {
                 reason: "a field has \(bytes.count) bytes and must have \(count)")
         }
         return Data(bytes)
+    }
+
+    /// Reads an INTEGER that is 0 or 1.
+    mutating func flag() throws -> Bool {
+        let number = try Int(derEncoded: &self)
+        guard (0...1).contains(number) else {
+            throw ASN1Error.invalidASN1Object(reason: "a flag is out of range")
+        }
+        return number == 1
     }
 
     /// Reads a UTF8String.

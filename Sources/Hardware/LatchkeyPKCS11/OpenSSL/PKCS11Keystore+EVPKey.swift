@@ -54,7 +54,7 @@ extension PKCS11Keystore {
         let policy = blob.terms.policy
         // If a key requires its PIN for each use, the token itself enforces one signature per
         // proof.
-        guard blob.facts.alwaysAuthenticates == true || policy.allowsManyUses else {
+        guard blob.alwaysAuthenticates || policy.allowsManyUses else {
             throw .unsupported(
                 "the key's policy requires the PIN for each use",
                 recovery: "Sign one digest at a time, or create a key with a reuse time.")

@@ -6,58 +6,80 @@ import Testing
 
 @testable import LatchkeyPKCS11
 
-/// One process of a user at a time chooses a slot on a token.
+/// One process of a user at a time chooses a slot on a token, and the last one resets a card.
 @Suite struct TokenLockTests {
     private let directory: TemporaryDirectory
 
     init() throws { directory = try TemporaryDirectory() }
 
-    private func lock(_ serial: String, _ limit: Duration = .milliseconds(50)) throws(CryptokiError)
-        -> TokenLock
+    private func lock(_ serial: String, _ limit: Duration = .milliseconds(50)) async throws
+        -> ProcessLock
     {
         let identity = TokenIdentity(.sample(label: "a/../b", serial: serial), in: .generic)
-        return try TokenLock(identity, directory: directory.path, waitingAtMost: limit) { false }
+        return try await ProcessLock.ofToken(
+            identity, in: directory.path, waitingAtMost: limit)
     }
 
-    @Test func `a token is locked once at a time, and another token at the same time`() throws {
-        let first = try lock("1")
-        #expect(throws: CryptokiError(.locked, reason: "")) { try lock("1") }
-        let second = try lock("2")
+    @Test func `a token is locked once at a time, and another token at the same time`() async throws
+    {
+        let first = try await lock("1")
+        #expect(await cryptokiError { _ = try await lock("1") }?.kind == .locked)
+        let second = try await lock("2")
         withExtendedLifetime((first, second)) {}
     }
 
-    @Test func `a released lock can be taken again`() throws {
-        do { withExtendedLifetime(try lock("1")) {} }
-        withExtendedLifetime(try lock("1")) {}
+    @Test func `a released lock can be taken again`() async throws {
+        do { withExtendedLifetime(try await lock("1")) {} }
+        withExtendedLifetime(try await lock("1")) {}
     }
 
-    @Test func `a copy of the descriptor does not keep a released lock`() throws {
-        let copies = try withExtendedLifetime(try lock("1")) {
-            try directory.copiesOfLockDescriptors()
-        }
+    @Test func `a copy of the descriptor does not keep a released lock`() async throws {
+        let first = try await lock("1")
+        let copies = try withExtendedLifetime(first) { try directory.copiesOfLockDescriptors() }
         defer { for copy in copies { close(copy) } }
         #expect(copies.count == 1)
-        withExtendedLifetime(try lock("1")) {}
+        first.release()
+        withExtendedLifetime(try await lock("1")) {}
     }
 
-    @Test func `a wait for a lock ends when it is cancelled`() throws {
-        let identity = TokenIdentity(.sample(label: "a", serial: "1"), in: .generic)
-        let first = try TokenLock(identity, directory: directory.path, waitingAtMost: .zero) {
-            false
-        }
-        #expect(throws: CryptokiError(.cancelled, reason: "")) {
-            try TokenLock(identity, directory: directory.path, waitingAtMost: .seconds(60)) { true }
-        }
+    @Test func `a wait for a lock ends when it is cancelled`() async throws {
+        let first = try await lock("1")
+        let waiting = Task { await cryptokiError { _ = try await lock("1", .seconds(60)) }?.kind }
+        waiting.cancel()
+        #expect(await waiting.value == .cancelled)
         withExtendedLifetime(first) {}
     }
 
-    @Test func `a symbolic link instead of the file is not followed`() throws {
-        withExtendedLifetime(try lock("1")) {}
+    @Test func `the last operation that uses a card resets it`() throws {
+        func use(_ reader: String = "a") -> CardUse { CardUse(of: reader, in: directory.path) }
+        #expect(use().end(owingReset: true))
+        let (first, second, other) = (use(), use(), use("b"))
+        #expect(!first.end(owingReset: true))
+        #expect(!other.end(owingReset: false))
+        #expect(second.end(owingReset: false), "the first operation left the reset to this one")
+        second.didReset()
+        withExtendedLifetime(second) {}
+    }
+
+    @Test func `a reset that failed is owed by the next operation that uses the card`() throws {
+        func end(owingReset isOwed: Bool, resets: Bool) -> Bool {
+            let use = CardUse(of: "a", in: directory.path)
+            let mustReset = use.end(owingReset: isOwed)
+            if mustReset, resets { use.didReset() }
+            return mustReset
+        }
+        #expect(end(owingReset: true, resets: false))
+        #expect(end(owingReset: false, resets: true))
+        #expect(!end(owingReset: false, resets: true))
+    }
+
+    @Test func `a symbolic link instead of the file is not followed`() async throws {
+        withExtendedLifetime(try await lock("1")) {}
         let file = try #require(
             FileManager.default.contentsOfDirectory(atPath: directory.path).first)
         let path = directory.path(of: file)
         try #require(unlink(path) == 0 && symlink(directory.path(of: "elsewhere"), path) == 0)
-        #expect(throws: CryptokiError(.lockUnavailable, reason: "")) { try lock("1") }
+        #expect(await cryptokiError { _ = try await lock("1") }?.kind == .lockUnavailable)
         #expect(access(directory.path(of: "elsewhere"), F_OK) != 0)
     }
 
@@ -66,7 +88,7 @@ import Testing
             directory.path(of: "home/.local/state/latchkey/locks"), directory.path(of: "run"),
         ]
         for _ in 0..<2 {
-            let chosen = try TokenLock.directory(among: paths)
+            let chosen = try ProcessLock.directory(among: paths)
             #expect(chosen == paths[0])
         }
         #expect(access(paths[1], F_OK) != 0)
@@ -75,10 +97,10 @@ import Testing
     @Test func `a directory that another user can write is not used`() throws {
         let paths = [directory.path(of: "shared"), directory.path(of: "own")]
         try #require(mkdir(paths[0], 0o700) == 0 && chmod(paths[0], 0o777) == 0)
-        let chosen = try TokenLock.directory(among: paths)
+        let chosen = try ProcessLock.directory(among: paths)
         #expect(chosen == paths[1])
         let error = #expect(throws: CryptokiError.self) {
-            try TokenLock.directory(among: [paths[0]])
+            try ProcessLock.directory(among: [paths[0]])
         }
         #expect(error?.kind == .lockUnavailable)
         #expect(error?.reason.contains(paths[0]) == true)

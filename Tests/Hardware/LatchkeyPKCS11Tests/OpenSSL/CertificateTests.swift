@@ -38,7 +38,7 @@ struct CertificateTests {
         return Data(serializer.serializedBytes)
     }
 
-    @Test func `a certificate is stored for its key, found and removed`() async throws {
+    @Test func `a certificate is stored for its key`() async throws {
         let (keystore, key) = try await key()
         let (_, other) = try await self.key()
         let der = try await certificate(for: key, in: keystore)
@@ -47,10 +47,6 @@ struct CertificateTests {
             der, for: key, prompt: prompt, authorizedBy: ScriptedPresence(pins: "correct"))
         #expect(try await keystore.certificates(of: key) == [der])
         #expect(try await keystore.certificates(of: other).isEmpty)
-        let removed = try await keystore.removeCertificates(
-            of: key, prompt: prompt, authorizedBy: ScriptedPresence(pins: "correct"))
-        #expect(removed == 1)
-        #expect(try await keystore.certificates(of: key).isEmpty)
         // The key signs as before.
         _ = try await certificate(for: key, in: keystore)
     }
