@@ -203,7 +203,7 @@ import Testing
             rig.clock.advance(by: .seconds(60))
             #expect(await late.value == [0x2F])
             report.finish()
-            let reported = await reports.reduce(into: []) { $0.append($1) }
+            let reported = await reports.reduce(into: [KeepaliveStatus]()) { $0.append($1) }
             #expect(reported == [.userPresenceNeeded])
             #expect(try rig.store.count() == 0)
         }
