@@ -182,7 +182,7 @@ actor FleetClient {
             try answer.expectRefusal(
                 503, "temporarily_unavailable", "the server is busy, please try again later")
             #expect(answer.headers[.retryAfter] == "1")
-        } catch let error as KeystoreError {
+        } catch let error as CommonError {
             try Task.checkCancellation()
             guard error.code == .unavailable else { throw error }
             #expect(
