@@ -348,13 +348,13 @@ final class CardUse {
     func didReset() { lock?.isMarked = false }
 }
 
-/// Keeps the reset of cards and `C_Initialize` of all processes apart: OpenSC 0.23 never returns
-/// from `C_Initialize` if the card is reset in the middle.
-enum ModuleStarts {
-    /// Waits while a process resets a card. The start ends with the returned object.
+/// Keeps the resets of cards apart from the search for cards of all processes: OpenSC 0.23 never
+/// returns from `C_Initialize` if a card is reset in the middle.
+enum CardSearch {
+    /// Waits while a process resets a card. The search ends with the returned object.
     static func begun() -> ProcessLock? { lock(LOCK_SH, atMost: .seconds(10)) }
 
-    /// Waits until no process starts a module. Starts wait until the returned object is released.
+    /// Waits until no process looks for cards. Others wait until the returned object is released.
     static func paused() -> ProcessLock? { lock(LOCK_EX, atMost: .seconds(5)) }
 
     private static func lock(_ kind: Int32, atMost limit: Duration) -> ProcessLock? {

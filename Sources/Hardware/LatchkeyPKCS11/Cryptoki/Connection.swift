@@ -116,8 +116,8 @@ final class Connection: @unchecked Sendable {
         }
         do throws(CryptokiError) {
             if module.profile.locking != .logout {
-                let starts = ModuleStarts.paused()
-                defer { withExtendedLifetime(starts) {} }
+                let search = CardSearch.paused()
+                defer { withExtendedLifetime(search) {} }
                 try CardReset.reset(reader: reader, within: limit)
             }
         } catch {

@@ -125,8 +125,8 @@ final class ModuleLoader: Sendable {
     ) throws(CryptokiError) -> Bool {
         try process?.prepare()
         defer { process?.withdraw() }
-        let start = ModuleStarts.begun()
-        defer { withExtendedLifetime(start) {} }
+        let search = CardSearch.begun()
+        defer { withExtendedLifetime(search) {} }
         var value =
             isThreadSafe
             ? functions.initialize(CK_FLAGS(CKF_OS_LOCKING_OK), watch, within: deadline) : .cantLock

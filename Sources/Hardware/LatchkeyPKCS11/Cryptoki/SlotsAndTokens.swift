@@ -160,6 +160,9 @@ extension Caller {
     /// removed only in this call.
     func slots(withToken: Bool) throws(CryptokiError) -> [UInt] {
         let function = "C_GetSlotList"
+        // Modules look for cards in this call, as in C_Initialize.
+        let search = module.profile.hasCards ? CardSearch.begun() : nil
+        defer { withExtendedLifetime(search) {} }
         // The number may change between the two calls.
         for _ in 0..<4 {
             var count: CK_ULONG = 0

@@ -135,8 +135,11 @@ struct SessionTests {
             }
         }
         #expect(refused?.returnValue == .pinIncorrect)
+        // The signature with the wrong proof is still active in the session, which is replaced.
         let signature = try await token.withSession { session throws(CryptokiError) in
-            try session.sign(TokenBench.digest, with: try session.key(id: request.id), proof: pin)
+            try session.login(.user, with: pin)
+            return try session.sign(
+                TokenBench.digest, with: try session.key(id: request.id), proof: pin)
         }
         #expect(key.publicKey.isValid(signature, for: TokenBench.digest))
     }
