@@ -1,4 +1,5 @@
 public import FoundationEssentials
+public import Latchkey
 internal import LatchkeyJOSE
 internal import LatchkeyOAuth
 
