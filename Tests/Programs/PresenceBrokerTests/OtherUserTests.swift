@@ -72,7 +72,7 @@ struct OtherUserTests {
                                 approval,
                                 signature: .ecdsa(
                                     hash: .sha256, r: Array(raw[..<32]), s: Array(raw[32...])),
-                                by: authority, in: session))
+                                by: authority), in: session)
                         try tpm.withStorageRoot(root) { (parent) throws(TPMError) in
                             try tpm.withLoaded(
                                 blob.key.privatePart, blob.key.publicArea, under: parent

@@ -144,12 +144,11 @@ struct RefusalTableTests {
                 return .done
             },
             Attempt(16, "Create with the private key", .tpm(0x2c2)) { rig in
-                try Array(rig.software.rawRepresentation).withUnsafeBytes { bytes in
-                    _ = try rig.own.tpm.execute(
-                        Create(
-                            RawTPM.signingArea([.fixedTPM, .fixedParent, .userWithAuth]),
-                            sealing: bytes, under: rig.own.parent))
-                }
+                _ = try rig.own.tpm.execute(
+                    Create(
+                        RawTPM.signingArea([.fixedTPM, .fixedParent, .userWithAuth]),
+                        sealing: SensitiveData(Array(rig.software.rawRepresentation)),
+                        under: rig.own.parent))
                 return .done
             },
             Attempt(17, "LoadExternal with the private key and fixedTPM", .tpm(0x2c2)) { rig in
