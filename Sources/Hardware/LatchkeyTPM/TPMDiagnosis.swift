@@ -101,7 +101,8 @@ extension TPM {
         -> TPMDiagnosis
     {
         let state = try storageRootState()
-        let hasCurve = try curves().contains(.nistP256)
+        let hasCurve = try execute(GetCapability<ECCCurve>(.eccCurves, count: 64)).contains(
+            .nistP256)
         let signs = try signsWithP256()
         let isHandleFree = try freeIndex(in: RevocableSecret.indices) != nil
         // TPMA_PERMANENT (Part 2 section 8.6): bit 0 ownerAuthSet, bit 2 lockoutAuthSet.
@@ -133,7 +134,7 @@ extension TPM {
 
     private func signsWithP256() throws(TPMError) -> Bool {
         do {
-            try testParms(ECCParameters(scheme: .ecdsaSHA256))
+            try execute(TestParms(ECCParameters(scheme: .ecdsaSHA256)))
             return true
         } catch {
             guard error.responseCode != nil else { throw error }

@@ -8,9 +8,8 @@ extension TPMKeystore {
     ) async throws(KeystoreError) -> HardwareKey {
         do throws(KeystoreError) {
             let made = try await make(
-                .loadable, sealing: nil, policy: request.policy,
-                boundTo: KeyBinding(id: request.id, label: request.label), form: request.form,
-                request.prompt, presence)
+                .signingKey(request.form, KeyBinding(id: request.id, label: request.label)),
+                policy: request.policy, request.prompt, presence)
             return try hardwareKey(made.blob, for: request, assurance: made.assurance)
         } catch { throw error.during("create a key") }
     }
@@ -22,37 +21,25 @@ extension TPMKeystore {
         do throws(KeystoreError) {
             return try await device.operate { () async throws(KeystoreError) in
                 let (blob, root) = try await checkedBlob(of: key)
-                let use = KeyUse(
-                    blob: blob, policy: key.policy,
-                    use: blob.scheme == .null ? .sign(digest) : .signNamingScheme(digest),
-                    root: root, prompt: prompt,
+                let use = try KeyUse(
+                    signing: digest, with: blob, policy: key.policy, under: root, prompt: prompt,
                     authorization: try authorization(of: key, blob))
-                let signature = try await perform(
-                    use, authorizedBy: presence, Self.signing(digest, with: key, blob.scheme))
-                guard let signature else {
-                    throw KeystoreError(
-                        TPMError(.forged, command: .sign, reason: "the signature is not the key's"))
-                }
-                return signature
+                return try Self.verified(
+                    await perform(use, authorizedBy: presence), of: digest, by: key)
             }
         } catch { throw error.during("sign") }
     }
 
-    /// Signs, and verifies the signature. The result is nil if the verification fails.
-    static func signing(
-        _ digest: MessageDigest, with key: HardwareKey, _ scheme: Scheme
-    ) -> UseBody<TPMSignature, ECDSASignature?> {
-        UseBody { (tpm, object, authorization) throws(TPMError) in
-            try tpm.sign(
-                digest.bytes, with: object, scheme: scheme, authorizedBy: authorization([]))
-        } result: { answer in
-            guard let signature = ECDSASignature(answer),
-                key.publicKey.isValid(signature, for: digest)
-            else {
-                return nil
-            }
-            return signature
+    /// Verifies a signature of the TPM.
+    static func verified(
+        _ answer: TPMSignature, of digest: MessageDigest, by key: HardwareKey
+    ) throws(KeystoreError) -> ECDSASignature {
+        guard let signature = ECDSASignature(answer), key.publicKey.isValid(signature, for: digest)
+        else {
+            throw KeystoreError(
+                TPMError(.forged, command: .sign, reason: "the signature is not the key's"))
         }
+        return signature
     }
 
     /// The new key that the caller stores.
@@ -82,7 +69,7 @@ extension TPMKeystore {
 
     private func decodedBlob(of key: HardwareKey) throws(KeystoreError) -> TPMKeyBlob {
         let blob = try blob(
-            key.blob, kind: .loadable, policy: key.policy, backend: key.backend,
+            key.blob, .signingKey, policy: key.policy, backend: key.backend,
             isRevocable: key.isRevocable)
         guard
             blob.key.publicArea.p256Point?.p256Representation
@@ -120,8 +107,7 @@ extension TPMKeystore {
     ) async throws(KeystoreError) -> SealedSecret {
         do throws(KeystoreError) {
             try RevocableSecret.checkCount(of: secret)
-            let made = try await make(
-                .sealed, sealing: secret, policy: policy, boundTo: nil, prompt, presence)
+            let made = try await make(.sealedData(secret), policy: policy, prompt, presence)
             return SealedSecret(
                 backend: backend, policy: policy, assurance: made.assurance,
                 blob: try serialized(made.blob))
@@ -141,15 +127,9 @@ extension TPMKeystore {
                 let root = try await root(named: blob.parentName)
                 try check(secret.assurance, of: secret.policy, blob.protection, under: root)
                 let use = KeyUse(
-                    blob: blob, policy: secret.policy, use: .unseal, root: root, prompt: prompt)
-                let unsealing = UseBody { (tpm, object, authorization) throws(TPMError) in
-                    try tpm.unseal(object, authorizedBy: authorization(.encrypt)) {
-                        SecretBytes(copying: $0)
-                    }
-                } result: {
-                    $0
-                }
-                return try await perform(use, authorizedBy: presence, unsealing)
+                    Unseal(try blob.reference), as: .unseal, of: blob, policy: secret.policy,
+                    under: root, prompt: prompt)
+                return SecretBytes(try await perform(use, authorizedBy: presence))
             }
             guard opened.count == RevocableSecret.byteCount else {
                 throw .damaged(
@@ -163,53 +143,43 @@ extension TPMKeystore {
 
 extension SecretBytes {
     /// Copies the TPM's bytes into locked memory.
-    init(copying bytes: UnsafeRawBufferPointer) {
-        self.init(count: bytes.count) { $0.copyMemory(from: bytes) }
+    init(_ data: SensitiveData) {
+        self = data.withUnsafeBytes { bytes in
+            SecretBytes(count: bytes.count) { $0.copyMemory(from: bytes) }
+        }
     }
 }
 
 extension TPMKeystore {
+    /// A new object.
+    enum NewObject: Sendable {
+        case signingKey(KeyForm, KeyBinding)
+        case macKey
+        case sealedData(SecretBytes)
+    }
+
     /// Creates a key or sealed secret: ReadPublic, the prompt, StartAuthSession, Create.
     func make(
-        _ kind: TSS2PrivateKey.Kind, sealing secret: SecretBytes?, policy: AccessPolicy,
-        boundTo binding: KeyBinding?,
-        form: KeyForm = .fixedScheme, _ prompt: PromptContext, _ presence: any PresenceAuthority
+        _ object: NewObject, policy: AccessPolicy, _ prompt: PromptContext,
+        _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> (blob: TPMKeyBlob, assurance: AssuranceLevel) {
         try checkSupport(policy)
         let root = try await presentRoot()
-        let protection = try await protection(
-            for: policy, certifies: kind == .loadable, under: root, prompt, presence)
-        guard policy.fits(protection) else {
-            throw .unsupported(
-                "a TPM cannot reuse the proof of a key's own PIN",
-                recovery: "Omit the reuse time, or use a policy with a fingerprint only.")
-        }
-        let pin = policy.hasOwnPIN(protection) ? try await newPIN(prompt, presence) : nil
-        let salt = pin == nil ? nil : PINHardening.randomSalt()
-        let authValue = try KeystoreError.explaining { () throws(TPMError) in
-            if let own = protection?.ownAuthValue { return own }
-            return try PINHardening.ownAuthValue(pin, salt: salt, boundTo: binding)
+        let protection = try await protection(for: policy, under: root, prompt, presence)
+        let pin = protection.pinSalt == nil ? nil : try await newPIN(prompt, presence)
+        let (template, authValue) = try KeystoreError.explaining { () throws(TPMError) in
+            (
+                try object.template(policy, protection),
+                try protection.authValue(pin, boundTo: object.binding)
+            )
         }
         let created = try await createObject(
-            try template(kind, policy, protection, form), authValue: authValue, sealing: secret,
-            under: root)
+            template, authValue: authValue, sealing: object.secret, under: root)
         if pin != nil { presence.accepted() }
         let blob = TPMKeyBlob(
-            created, kind, hasEmptyAuth: policy.requirement == .none, under: root, pinSalt: salt,
-            protection: protection, binding: binding)
+            created, protection, boundTo: object.binding,
+            as: object.secret == nil ? .loadable : .sealed, under: root)
         return (blob, Self.assurance(of: policy, protection, under: root))
-    }
-
-    func template(
-        _ kind: TSS2PrivateKey.Kind, _ policy: AccessPolicy, _ protection: PresenceProtection?,
-        _ form: KeyForm
-    ) throws(KeystoreError) -> PublicArea {
-        try KeystoreError.explaining { () throws(TPMError) in
-            switch kind {
-            case .loadable: try KeyTemplates.signingKey(policy, protection, form)
-            case .sealed: try KeyTemplates.sealedData(policy, protection)
-            }
-        }
     }
 
     func serialized(_ structure: some StoredStructure) throws(KeystoreError) -> Data {
@@ -239,16 +209,11 @@ extension TPMKeystore {
         return try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in
             let created = try tpm.withSaltedSession(under: root) {
                 (session, parent) throws(TPMError) in
-                let authorization = Authorization.lastUse(of: session, protecting: .decrypt)
-                guard let secret else {
-                    return try tpm.create(
-                        template, authValue: authValue, under: parent, authorizedBy: authorization)
-                }
-                return try secret.withUnsafeBytes { (bytes) throws(TPMError) in
-                    try tpm.create(
-                        template, authValue: authValue, sealing: bytes, under: parent,
-                        authorizedBy: authorization)
-                }
+                try tpm.execute(
+                    Create(
+                        template, authValue: authValue,
+                        sealing: secret?.withUnsafeBytes { SensitiveData($0) }, under: parent),
+                    authorizedBy: .lastUse(of: session, protecting: .decrypt))
             }
             guard created.publicArea.isMade(from: template),
                 created.creationData.parentName == root.name
@@ -259,5 +224,36 @@ extension TPMKeystore {
             }
             return created
         }
+    }
+}
+
+extension TPMKeystore.NewObject {
+    /// Nil for every object but a signing key.
+    fileprivate var binding: KeyBinding? {
+        if case .signingKey(_, let binding) = self { binding } else { nil }
+    }
+
+    fileprivate var secret: SecretBytes? {
+        if case .sealedData(let secret) = self { secret } else { nil }
+    }
+
+    fileprivate func template(
+        _ policy: AccessPolicy, _ protection: PresenceProtection
+    ) throws(TPMError) -> PublicArea {
+        switch self {
+        case .signingKey(let form, _): try KeyTemplates.signingKey(policy, protection, form)
+        case .macKey: try KeyTemplates.macKey(policy, protection)
+        case .sealedData: try KeyTemplates.sealedData(policy, protection)
+        }
+    }
+}
+
+extension PresenceProtection {
+    /// The authValue of the object: derived from its own PIN, a stored secret, or empty.
+    func authValue(_ pin: PIN?, boundTo binding: KeyBinding?) throws(TPMError) -> AuthValue {
+        if let pin, let pinSalt {
+            return try PINHardening.authValue(pin, salt: pinSalt, boundTo: binding)
+        }
+        return ownAuthValue ?? .empty
     }
 }

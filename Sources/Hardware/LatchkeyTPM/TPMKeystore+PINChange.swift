@@ -23,7 +23,6 @@ extension TPMKeystore {
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> (keys: [HardwareKey], secrets: [SealedSecret]) {
         var blobs: [TPMKeyBlob] = []
-        var bindings: [KeyBinding?] = []
         var revocable: [RevocableSecret] = []
         for key in keys {
             let blob = try keyBlob(of: key)
@@ -31,18 +30,16 @@ extension TPMKeystore {
                 if kept.hasPIN { revocable.append(kept) }
             } else {
                 blobs.append(blob)
-                bindings.append(KeyBinding(key))
             }
         }
-        for secret in secrets where !secret.isRevocable {
-            blobs.append(try blob(secret))
-            bindings.append(nil)
-        }
+        for secret in secrets where !secret.isRevocable { blobs.append(try blob(secret)) }
         for secret in secrets where secret.isRevocable && secret.policy.hasPIN {
             revocable.append(try self.revocable(secret))
         }
-        let indices = Set(blobs.compactMap { $0.protection?.userPIN })
-        let first = blobs.first { $0.pinSalt != nil || $0.protection?.userPIN != nil }
+        let indices = Set(blobs.compactMap(\.protection.brokerPIN))
+        let first = blobs.first {
+            $0.protection.pinSalt != nil || $0.protection.brokerPIN != nil
+        }
         guard let parentName = first?.parentName ?? revocable.first?.parentName else {
             return (keys, secrets)
         }
@@ -59,11 +56,10 @@ extension TPMKeystore {
             } else {
                 try await currentPIN(prompt, presence)
             }
-        let isProven = blobs.contains { $0.pinSalt != nil }
+        let isProven = blobs.contains { $0.protection.pinSalt != nil }
         let new = try await newPIN(isCounted: !revocable.isEmpty || isProven, prompt, presence)
         let replacements = try await presence.reporting(old) { () async throws(KeystoreError) in
-            let changed = try await rewrapAll(
-                blobs, boundTo: bindings, under: root, from: old, to: new)
+            let changed = try await rewrapAll(blobs, under: root, from: old, to: new)
             var replacements: [Data] = []
             for blob in changed { replacements.append(try serialized(blob)) }
             // Changes the TPM last, after the old PIN was accepted for all objects.
@@ -134,23 +130,20 @@ extension TPMKeystore {
         }
     }
 
-    /// Wraps each object with its own PIN again for a new PIN, and binds keys to their rows.
-    ///
-    /// - Parameter bindings: One for each blob, nil for a secret.
+    /// Wraps each object with its own PIN again for a new PIN.
     private func rewrapAll(
-        _ blobs: [TPMKeyBlob], boundTo bindings: [KeyBinding?], under root: StorageRoot,
-        from old: PIN, to new: PIN
+        _ blobs: [TPMKeyBlob], under root: StorageRoot, from old: PIN, to new: PIN
     ) async throws(KeystoreError) -> [TPMKeyBlob] {
-        guard blobs.contains(where: { $0.pinSalt != nil }) else { return blobs }
+        guard blobs.contains(where: { $0.protection.pinSalt != nil }) else { return blobs }
         let explain: Explanation = { await explainResponse($0, root, hasPIN: true) }
         return try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in
             try tpm.withSaltedSession(under: root) { (session, parent) throws(TPMError) in
                 var changed: [TPMKeyBlob] = []
-                for (blob, binding) in zip(blobs, bindings) {
+                for blob in blobs {
                     changed.append(
                         try tpm.rewrapForPIN(
-                            blob, boundTo: binding, under: parent, from: old, to: new, session)
-                    )
+                            blob, boundTo: blob.binding, under: parent, from: old, to: new,
+                            session))
                 }
                 return changed
             }
@@ -159,19 +152,21 @@ extension TPMKeystore {
 }
 
 extension TPM {
-    /// Wraps one object for the new PIN.
+    /// Wraps one object with its own PIN for another PIN or binding.
     func rewrapForPIN(
         _ blob: TPMKeyBlob, boundTo binding: KeyBinding?, under parent: TPMObject, from old: PIN,
         to new: PIN,
         _ session: Session
     ) throws(TPMError) -> TPMKeyBlob {
-        guard let oldSalt = blob.pinSalt else { return blob }
+        guard case .ownPIN(let oldSalt, let finger) = blob.protection else { return blob }
         let newSalt = PINHardening.randomSalt()
-        let privatePart = try rewrap(
+        var changed = blob
+        changed.key.privatePart = try rewrap(
             blob, under: parent,
             from: try PINHardening.authValue(old, salt: oldSalt, boundTo: blob.binding),
             to: try PINHardening.authValue(new, salt: newSalt, boundTo: binding), session)
-        return blob.replacing(privatePart: privatePart, pinSalt: newSalt, binding: binding)
+        changed.protection = .ownPIN(salt: newSalt, finger: finger)
+        return changed
     }
 
     /// Wraps one object with another authValue, and checks that the TPM loads the result.
@@ -184,8 +179,8 @@ extension TPM {
             of: key, under: parent, authorizedBy: .continuing(session)
         ) {
             (object) throws(TPMError) in
-            try objectChangeAuth(
-                of: object, under: parent, to: new,
+            try execute(
+                ObjectChangeAuth(of: object, under: parent, to: new),
                 authorizedBy: .continuing(session, authValue: old, protecting: .decrypt))
         }
         try withLoadedObject(of: key, under: parent, authorizedBy: .continuing(session)) {

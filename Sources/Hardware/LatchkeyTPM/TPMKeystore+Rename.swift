@@ -7,8 +7,7 @@ extension TPMKeystore {
     ///
     /// The authorization of a revocable key or a key with its own PIN depends on the label, so
     /// `presence` prompts for the PIN. The TPM wraps the key again, or changes the authValue of the
-    /// index whose PIN opens it. All other keys need no proof. Renaming a key of an earlier version
-    /// also binds it to its row.
+    /// index whose PIN opens it. All other keys need no proof.
     ///
     /// A change of the index affects all copies of the key. If the call was interrupted after it,
     /// another call with the same label finishes the change. To find this out, it tries a PIN that
@@ -21,21 +20,18 @@ extension TPMKeystore {
         do throws(KeystoreError) {
             let (blob, root) = try await checkedBlob(of: key)
             let binding = KeyBinding(id: key.id, label: label)
-            let renamed: TPMKeyBlob
-            if let kept = try authorization(of: key, blob) {
-                renamed =
-                    if kept.isGate {
-                        try await rebindGate(blob, kept, to: binding, under: root, prompt, presence)
-                    } else {
-                        try await rebindRevocable(
-                            blob, kept, to: binding, under: root, prompt, presence)
-                    }
-            } else if blob.pinSalt != nil {
+            var renamed = blob
+            switch (try authorization(of: key, blob), blob.protection) {
+            case (let kept?, .gate):
+                try await rebindGate(kept, to: binding, prompt, presence, under: root)
+            case (let kept?, _):
+                renamed.key.privatePart = try await rebindRevocable(
+                    blob, kept, to: binding, under: root)
+            case (nil, .ownPIN):
                 renamed = try await rebindPIN(blob, to: binding, under: root, prompt, presence)
-            } else {
-                renamed = blob.replacing(
-                    privatePart: blob.key.privatePart, pinSalt: nil, binding: binding)
+            case (nil, _): break
             }
+            renamed.origin?.binding = binding
             return key.replacing(blob: try serialized(renamed), label: label)
         } catch { throw error.during("rename a key") }
     }
@@ -60,10 +56,9 @@ extension TPMKeystore {
 
     /// Changes the authValue of the index whose PIN opens the key.
     private func rebindGate(
-        _ blob: TPMKeyBlob, _ kept: RevocableSecret, to binding: KeyBinding,
-        under root: StorageRoot,
-        _ prompt: PromptContext, _ presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> TPMKeyBlob {
+        _ kept: RevocableSecret, to binding: KeyBinding, _ prompt: PromptContext,
+        _ presence: any PresenceAuthority, under root: StorageRoot
+    ) async throws(KeystoreError) {
         try await checkExisting([kept], under: root)
         let pin = try await currentPIN(prompt, presence)
         var renamed = kept
@@ -77,25 +72,18 @@ extension TPMKeystore {
                 try await changeAuthValue(of: renamed, to: renamed, from: pin, to: pin, under: root)
             }
         }
-        return blob.replacing(privatePart: blob.key.privatePart, pinSalt: nil, binding: binding)
     }
 
-    /// Wraps a revocable key for another binding. The index with its secret does not change, so a
-    /// crash leaves the old key or the new one.
+    /// Wraps a revocable key without a PIN for another binding. The index with its secret does not
+    /// change, so a crash leaves the old key or the new one.
     private func rebindRevocable(
         _ blob: TPMKeyBlob, _ kept: RevocableSecret, to binding: KeyBinding,
-        under root: StorageRoot,
-        _ prompt: PromptContext, _ presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> TPMKeyBlob {
-        try await checkExisting([kept], under: root)
-        let pin = kept.hasPIN ? try await currentPIN(prompt, presence) : nil
+        under root: StorageRoot
+    ) async throws(KeystoreError) -> PrivateBlob {
         let explain: Explanation = { await explainRevocable($0, kept, root) }
-        let privatePart = try await presence.reporting(pin) { () async throws(KeystoreError) in
-            try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in
-                try tpm.rebind(blob, kept, try kept.authValue(pin), to: binding, under: root)
-            }
+        return try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in
+            try tpm.rebind(blob, kept, to: binding, under: root)
         }
-        return blob.replacing(privatePart: privatePart, pinSalt: nil, binding: binding)
     }
 }
 
@@ -103,21 +91,24 @@ extension TPM {
     /// Wraps the key with the authValue of the new binding: StartAuthSession, NV_Read, Load,
     /// ObjectChangeAuth, Load.
     fileprivate func rebind(
-        _ blob: TPMKeyBlob, _ kept: RevocableSecret, _ authValue: AuthValue, to binding: KeyBinding,
+        _ blob: TPMKeyBlob, _ kept: RevocableSecret, to binding: KeyBinding,
         under root: StorageRoot
     ) throws(TPMError) -> PrivateBlob {
         try withSaltedSession(under: root) { (session, parent) throws(TPMError) in
-            let secret = try nvRead(
-                kept.index,
-                authorizedBy: .continuing(session, authValue: authValue, protecting: .encrypt)
-            ) { SecretBytes(copying: $0) }
-            let (old, new) = try secret.withUnsafeBytes { (bytes) throws(TPMError) in
-                (
-                    try PINHardening.authValue(ofSecret: bytes, boundTo: blob.binding),
-                    try PINHardening.authValue(ofSecret: bytes, boundTo: binding)
-                )
+            let secret = try execute(
+                NVRead(kept.index),
+                authorizedBy: .continuing(
+                    session, authValue: try kept.authValue(nil), protecting: .encrypt))
+            func authValue(_ binding: KeyBinding) throws(TPMError) -> AuthValue {
+                try secret.withUnsafeBytes { bytes in
+                    Result { () throws(TPMError) in
+                        try PINHardening.authValue(ofSecret: bytes, boundTo: binding)
+                    }
+                }.get()
             }
-            return try rewrap(blob, under: parent, from: old, to: new, session)
+            return try rewrap(
+                blob, under: parent, from: try authValue(blob.binding ?? binding),
+                to: try authValue(binding), session)
         }
     }
 }

@@ -17,14 +17,6 @@ public protocol TPMTransport: AnyObject {
     /// The default implementation is ``exchange(_:)``.
     func exchange(proof command: [UInt8]) throws(TPMError) -> [UInt8]
 
-    /// Sends a command that proves no secret, does `work` while the TPM executes it, and waits for
-    /// the response.
-    ///
-    /// The default implementation does the work after ``exchange(_:)``.
-    ///
-    /// - Parameter work: Done once on this thread, or not at all if the command fails.
-    func exchange(_ command: [UInt8], meanwhile work: () -> Void) throws(TPMError) -> [UInt8]
-
     /// Closes the connection for good. A second call does nothing.
     func close()
 }
@@ -32,13 +24,6 @@ public protocol TPMTransport: AnyObject {
 extension TPMTransport {
     public func exchange(proof command: [UInt8]) throws(TPMError) -> [UInt8] {
         try exchange(command)
-    }
-
-    public func exchange(_ command: [UInt8], meanwhile work: () -> Void) throws(TPMError) -> [UInt8]
-    {
-        let response = try exchange(command)
-        work()
-        return response
     }
 }
 
@@ -70,12 +55,7 @@ public final class ResubmittingTransport: TPMTransport {
     }
 
     public func exchange(_ command: [UInt8]) throws(TPMError) -> [UInt8] {
-        try exchange(command) {}
-    }
-
-    public func exchange(_ command: [UInt8], meanwhile work: () -> Void) throws(TPMError) -> [UInt8]
-    {
-        var response = try inner.exchange(command, meanwhile: work)
+        var response = try inner.exchange(command)
         var pause = Self.pause
         for _ in 1..<Self.maximumSubmissions
         where Self.isCode(of: response, among: [.retry, .yielded, .testing]) {

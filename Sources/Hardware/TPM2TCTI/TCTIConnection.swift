@@ -78,18 +78,12 @@ public final class TCTIConnection: TPMTransport {
     }
 
     public func exchange(_ command: [UInt8]) throws(TPMError) -> [UInt8] {
-        try exchange(command) {}
-    }
-
-    public func exchange(_ command: [UInt8], meanwhile work: () -> Void) throws(TPMError) -> [UInt8]
-    {
         guard let context else { throw broken("it is closed") }
         guard command.count <= TPM.maximumMessageBytes else {
             throw broken("a command is too long")
         }
         try check(ctss2_transmit(context, command.count, command), "sending")
         let deadline = ContinuousClock.now + .seconds(deadlineSeconds)
-        work()
         guard try isReady(pollHandles(context), by: deadline) else {
             _ = ctss2_cancel(context)
             // The next command would read a late response as its own.

@@ -48,7 +48,7 @@ struct AttackTests {
                 }
             }
             let certification = try await Attacker.sign(attacker) { tpm, session in
-                try tpm.policyCommandCode(.certify, in: session)
+                try tpm.execute(PolicyCommandCode(.certify), in: session)
                 try attacker.join(tpm, session)
             }
             #expect(
@@ -71,10 +71,11 @@ struct AttackTests {
                     PresenceApproval(expiration: 30, signature: try #require(.zero)),
                     nonce: session.nonceTPM)
                 let raw = Array(try forged.signature(for: approval.digest).rawRepresentation)
-                try tpm.policySigned(
-                    approval,
-                    signature: .ecdsa(hash: .sha256, r: Array(raw[..<32]), s: Array(raw[32...])),
-                    by: attacker.authority, in: session)
+                let signature = TPMSignature.ecdsa(
+                    hash: .sha256, r: Array(raw[..<32]), s: Array(raw[32...]))
+                try tpm.execute(
+                    PolicySigned(approval, signature: signature, by: attacker.authority),
+                    in: session)
                 try attacker.join(tpm, session)
             }
             #expect(refused == 0x5db, "signed by a key of the attacker's")
@@ -83,19 +84,21 @@ struct AttackTests {
                 broker.show(.matches)
                 let approval = try await broker.given(attacker.request(session))
                 old = approval
-                try tpm.policySigned(
-                    attacker.approval(approval, nonce: session.nonceTPM),
-                    signature: TPMSignature(approval.signature), by: attacker.authority, in: session
-                )
+                try tpm.execute(
+                    PolicySigned(
+                        attacker.approval(approval, nonce: session.nonceTPM),
+                        signature: TPMSignature(approval.signature), by: attacker.authority),
+                    in: session)
                 try attacker.join(tpm, session)
             }
             #expect(replayed == nil, "the control: with the finger it signs")
             let approval = try #require(old)
             let again = try await Attacker.sign(attacker) { tpm, session in
-                try tpm.policySigned(
-                    attacker.approval(approval, nonce: session.nonceTPM),
-                    signature: TPMSignature(approval.signature), by: attacker.authority, in: session
-                )
+                try tpm.execute(
+                    PolicySigned(
+                        attacker.approval(approval, nonce: session.nonceTPM),
+                        signature: TPMSignature(approval.signature), by: attacker.authority),
+                    in: session)
                 try attacker.join(tpm, session)
             }
             #expect(again == 0x5db, "an approval of an earlier session")
@@ -108,10 +111,11 @@ struct AttackTests {
             let refused = try await Attacker.sign(attacker, digest: other) { tpm, session in
                 broker.show(.matches)
                 let approval = try await broker.given(attacker.request(session))
-                try tpm.policySigned(
-                    attacker.approval(approval, nonce: session.nonceTPM),
-                    signature: TPMSignature(approval.signature), by: attacker.authority, in: session
-                )
+                try tpm.execute(
+                    PolicySigned(
+                        attacker.approval(approval, nonce: session.nonceTPM),
+                        signature: TPMSignature(approval.signature), by: attacker.authority),
+                    in: session)
                 try attacker.join(tpm, session)
             }
             #expect(refused == 0x99d, "another digest than the approved one")
@@ -123,14 +127,17 @@ struct AttackTests {
                 var request = try attacker.request(session)
                 request.keyName = Data(try target.key.publicArea.name.bytes)
                 let approval = try await broker.given(request)
-                try tpm.policySigned(
-                    Approval(
-                        nonceTPM: session.nonceTPM, expiration: approval.expiration,
-                        commandHash: TPM.signCommandHash(
-                            Scene.digest.bytes, with: target.key.publicArea.name),
-                        policyRef: attacker.reference),
-                    signature: TPMSignature(approval.signature), by: attacker.authority, in: session
-                )
+                try tpm.execute(
+                    PolicySigned(
+                        Approval(
+                            nonceTPM: session.nonceTPM, expiration: approval.expiration,
+                            commandHash: Sign(
+                                Scene.digest.bytes,
+                                with: NamedHandle(named: target.key.publicArea.name)
+                            ).hash,
+                            policyRef: attacker.reference),
+                        signature: TPMSignature(approval.signature), by: attacker.authority),
+                    in: session)
                 try attacker.join(tpm, session)
             }
             #expect(again == 0x99d, "another key than the approved one")
@@ -146,10 +153,11 @@ struct AttackTests {
                 let approval = try await broker.given(attacker.request(session))
                 let reference = PresenceReference.use(
                     by: stranger, under: policy, enrolmentSet: nil)
-                try tpm.policySigned(
-                    attacker.approval(approval, nonce: session.nonceTPM, reference: reference),
-                    signature: TPMSignature(approval.signature), by: attacker.authority, in: session
-                )
+                try tpm.execute(
+                    PolicySigned(
+                        attacker.approval(approval, nonce: session.nonceTPM, reference: reference),
+                        signature: TPMSignature(approval.signature), by: attacker.authority),
+                    in: session)
                 try attacker.join(tpm, session)
             }
             #expect(refused == 0x1c4, "PolicyOR refuses the branch")
@@ -190,13 +198,14 @@ struct AttackTests {
                 var request = try attacker.request(session)
                 request.policy = lax
                 let approval = try await broker.given(request)
-                try tpm.policySigned(
-                    Approval(
-                        nonceTPM: session.nonceTPM, expiration: approval.expiration,
-                        policyRef: PresenceReference.use(
-                            by: broker.user, under: lax, enrolmentSet: nil)),
-                    signature: TPMSignature(approval.signature), by: attacker.authority, in: session
-                )
+                try tpm.execute(
+                    PolicySigned(
+                        Approval(
+                            nonceTPM: session.nonceTPM, expiration: approval.expiration,
+                            policyRef: PresenceReference.use(
+                                by: broker.user, under: lax, enrolmentSet: nil)),
+                        signature: TPMSignature(approval.signature), by: attacker.authority),
+                    in: session)
                 try attacker.join(tpm, session)
             }
             #expect(refused == 0x1c4, "PolicyOR refuses the branch")
@@ -207,18 +216,19 @@ struct AttackTests {
         let policy = try #require(AccessPolicy(.biometryAny, reuseSeconds: 14))
         try await with(policy) { attacker, broker, _, _ in
             // The program has the store, and with it the key's authValue.
-            let own = try #require(attacker.blob.protection?.ownAuthValue)
+            let own = try #require(attacker.blob.protection.ownAuthValue)
             let refused = try await Attacker.sign(attacker, authValue: own) { tpm, session in
                 broker.show(.matches)
                 let approval = try await broker.given(attacker.request(session))
-                try tpm.policySigned(
-                    attacker.approval(approval, nonce: session.nonceTPM),
-                    signature: TPMSignature(approval.signature), by: attacker.authority, in: session
-                )
+                try tpm.execute(
+                    PolicySigned(
+                        attacker.approval(approval, nonce: session.nonceTPM),
+                        signature: TPMSignature(approval.signature), by: attacker.authority),
+                    in: session)
                 try attacker.join(tpm, session)
-                try tpm.policyAuthValue(session)
-                let end = try tpm.readClock().time + 15_500
-                while try tpm.readClock().time < end {
+                try tpm.execute(PolicyAuthValue(), in: session)
+                let end = try tpm.execute(ReadClock()).time + 15_500
+                while try tpm.execute(ReadClock()).time < end {
                     try await Task.sleep(for: .milliseconds(20))
                 }
             }
@@ -232,7 +242,7 @@ struct AttackTests {
             broker.enrol(2)
             _ = try await broker.terms(for: .biometryCurrentSet)
             let refused = try await Attacker.sign(attacker) { tpm, session in
-                try tpm.policyNVEquals(counter.bytes, in: counter.index, session: session)
+                try tpm.execute(PolicyNV(equals: counter.bytes, in: counter.index), in: session)
             }
             #expect(refused == 0x126)
         }

@@ -22,7 +22,7 @@ struct Attacker {
         policy = key.policy
         root = try StorageRoot(
             anchor: try #require(try await anchors.anchor(StorageRoot.anchorName)))
-        finger = try #require(blob.protection?.finger)
+        finger = try #require(blob.protection.finger)
     }
 
     var authority: TPMObject {
@@ -32,7 +32,7 @@ struct Attacker {
     }
 
     var branches: [PolicyDigest] {
-        get throws { try #require(blob.protection).branches(under: policy) }
+        get throws { try blob.branches(under: policy) }
     }
 
     /// The reference in the key's policy.
@@ -51,7 +51,7 @@ struct Attacker {
         _ given: PresenceApproval, nonce: [UInt8], digest: MessageDigest = Scene.digest,
         reference: [UInt8]? = nil
     ) throws -> Approval {
-        let hash = TPM.signCommandHash(digest.bytes, with: try blob.key.publicArea.name)
+        let hash = Sign(digest.bytes, with: NamedHandle(named: try blob.key.publicArea.name)).hash
         return Approval(
             nonceTPM: nonce, expiration: given.expiration,
             commandHash: policy.reuseSeconds == 0 ? hash : [],
@@ -59,7 +59,9 @@ struct Attacker {
     }
 
     /// Names the branches, after the assertions of one of them.
-    func join(_ tpm: TPM, _ session: Session) throws { try tpm.policyOR(branches, in: session) }
+    func join(_ tpm: TPM, _ session: Session) throws {
+        try tpm.execute(PolicyOR(branches), in: session)
+    }
 
     /// Starts a policy session, has `satisfy` do what it can, and signs.
     ///
@@ -72,8 +74,8 @@ struct Attacker {
         let connection = try TCTIConnection(try SoftwareTPM.current.tcti)
         defer { connection.close() }
         let tpm = TPM(ResubmittingTransport(connection))
-        let session = try tpm.startAuthSession(.policy, saltedTo: nil)
-        defer { if session.isLoaded { try? tpm.flushContext(session.handle) } }
+        let session = try tpm.execute(StartAuthSession(.policy, saltedTo: nil))
+        defer { if session.isLoaded { try? tpm.execute(FlushContext(session.handle)) } }
         do {
             try await satisfy(tpm, session)
             _ = try attacker.use(tpm, .lastUse(of: session, authValue: authValue), digest)
@@ -90,7 +92,7 @@ struct Attacker {
         try tpm.withStorageRoot(root) { (parent) throws(TPMError) in
             try tpm.withLoaded(blob.key.privatePart, blob.key.publicArea, under: parent) {
                 (object) throws(TPMError) in
-                try tpm.sign(digest.bytes, with: object, authorizedBy: authorization)
+                try tpm.execute(Sign(digest.bytes, with: object), authorizedBy: authorization)
             }
         }
     }

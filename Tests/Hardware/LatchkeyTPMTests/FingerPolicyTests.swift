@@ -173,8 +173,8 @@ struct FingerPolicyTests {
             let brief = try await Scene.key(
                 keystore, #require(AccessPolicy(.biometryAny, reuseSeconds: 9)), presence)
             try await Scene.sign(keystore, brief, presence)
-            let end = try Scene.look { try $0.readClock().time } + 11_500
-            while try Scene.look({ try $0.readClock().time }) < end {
+            let end = try Scene.look { try $0.execute(ReadClock()).time } + 11_500
+            while try Scene.look({ try $0.execute(ReadClock()).time }) < end {
                 try await Task.sleep(for: .milliseconds(50))
             }
             try await Scene.sign(keystore, brief, presence)
@@ -238,7 +238,7 @@ struct FingerPolicyTests {
                     $0 != .storageRootKey
                 }
                 for handle in persistent {
-                    try tpm.evictControl(try tpm.readPublic(handle), at: handle)
+                    try tpm.execute(EvictControl(try tpm.execute(ReadPublic(handle)), at: handle))
                 }
                 #expect(persistent.count == 1)
             }

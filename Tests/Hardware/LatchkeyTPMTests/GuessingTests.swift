@@ -30,14 +30,15 @@ struct GuessingTests {
         defer { careless.close() }
         let tpm = TPM(ResubmittingTransport(careless))
         let parent = try TPMObject(
-            handle: .storageRootKey, publicArea: tpm.readPublic(.storageRootKey).publicArea)
+            handle: .storageRootKey, publicArea: tpm.execute(ReadPublic(.storageRootKey)).publicArea
+        )
         let authValue = try PINHardening.authValue(
-            try PIN(Self.pin), salt: try #require(blob.pinSalt), boundTo: blob.binding)
+            try PIN(Self.pin), salt: try #require(blob.protection.pinSalt), boundTo: blob.binding)
         try tpm.withSession(.hmac, saltedTo: nil) { (session) throws(TPMError) in
             try tpm.withLoaded(blob.key.privatePart, blob.key.publicArea, under: parent) {
                 (object) throws(TPMError) in
-                _ = try tpm.sign(
-                    Scene.digest.bytes, with: object,
+                _ = try tpm.execute(
+                    Sign(Scene.digest.bytes, with: object),
                     authorizedBy: .lastUse(of: session, authValue: authValue))
             }
         }
@@ -61,14 +62,14 @@ struct GuessingTests {
         let parameters = Array(sign[(18 + area.count)...])
         let name = try blob.key.publicArea.name.bytes
         let commandHash = SHA256.hash(data: Data([0, 0, 0x01, 0x5d] + name + parameters))
-        let salt = try #require(blob.pinSalt)
+        let salt = try #require(blob.protection.pinSalt)
         let binding = try #require(blob.binding).digest
         for number in 0..<200 {
             let digits = String(number)
             let pin = String(repeating: "0", count: 4 - digits.count) + digits
             let hardened = HKDF<SHA256>.deriveKey(
                 inputKeyMaterial: SymmetricKey(data: Data(pin.utf8)), salt: salt,
-                info: Data("latchkey/tpm/pin/v2".utf8 + binding), outputByteCount: 32)
+                info: Data("latchkey/tpm/pin/v1".utf8 + binding), outputByteCount: 32)
             let authValue = hardened.withUnsafeBytes { bytes in
                 Array(bytes[..<((bytes.lastIndex { $0 != 0 } ?? -1) + 1)])
             }

@@ -28,15 +28,16 @@ import Testing
                     from: TPMHandle(rawValue: RevocableSecret.indices.lowerBound))
                 let handle = try #require(
                     handles.first { RevocableSecret.indices.contains($0.rawValue) })
-                let index = try tpm.nvReadPublic(handle)
-                try tpm.nvUndefineSpace(index)
-                _ = try tpm.nvDefineSpace(
-                    index.publicArea,
-                    authValue: try #require(
-                        "attacker".utf8.withContiguousStorageIfAvailable {
-                            AuthValue(UnsafeRawBufferPointer($0))
-                        }
-                            ?? nil))
+                let index = try tpm.execute(NVReadPublic(handle))
+                try tpm.execute(NVUndefineSpace(index))
+                _ = try tpm.execute(
+                    NVDefineSpace(
+                        index.publicArea,
+                        authValue: try #require(
+                            "attacker".utf8.withContiguousStorageIfAvailable {
+                                AuthValue(UnsafeRawBufferPointer($0))
+                            }
+                                ?? nil)))
                 replaced.withLock { $0 = true }
             } catch {
                 Issue.record(error)

@@ -296,7 +296,7 @@ struct InterposerTests {
             for handle in try tpm.handles(from: .transientFirst)
                 + tpm.handles(from: .loadedSessionFirst)
             {
-                try tpm.flushContext(handle)
+                try tpm.execute(FlushContext(handle))
             }
             try Scene.resetCount(tpm)
         }
@@ -309,7 +309,7 @@ struct InterposerTests {
             let first = TPMHandle(rawValue: RevocableSecret.indices.lowerBound)
             for handle in try tpm.handles(from: first)
             where RevocableSecret.indices.contains(handle.rawValue) {
-                try tpm.nvUndefineSpace(try tpm.nvReadPublic(handle))
+                try tpm.execute(NVUndefineSpace(try tpm.execute(NVReadPublic(handle))))
             }
         }
     }

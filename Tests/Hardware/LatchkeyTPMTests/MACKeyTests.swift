@@ -181,22 +181,22 @@ struct MACKeyTests {
             let message = Array(Self.messages[0])
             #expect(
                 try refusal { (tpm, object) throws(TPMError) in
-                    try tpm.hmac(of: message, with: object, authorizedBy: .emptyPassword) { _ in }
+                    _ = try tpm.execute(Hmac(of: message, with: object))
                 } == 0x12f, "the key has no authValue: TPM_RC_AUTH_UNAVAILABLE")
             #expect(
                 try refusal { (tpm, object) throws(TPMError) in
                     try tpm.withSession(.policy, saltedTo: nil) { (session) throws(TPMError) in
-                        try tpm.hmac(of: message, with: object, authorizedBy: .lastUse(of: session))
-                        { _ in }
+                        _ = try tpm.execute(
+                            Hmac(of: message, with: object), authorizedBy: .lastUse(of: session))
                     }
                 } == 0x99d, "a policy session without an assertion: TPM_RC_POLICY_FAIL")
             // A finger for one message authorizes no other message, and no signature.
-            let finger = try #require(blob.protection?.finger)
+            let finger = try #require(blob.protection.finger)
             let name = Data(try blob.key.publicArea.name.bytes)
             let connection = try wire.transport(try SoftwareTPM.current)
             defer { connection.close() }
             let tpm = TPM(ResubmittingTransport(connection))
-            let session = try tpm.startAuthSession(.policy, saltedTo: nil)
+            let session = try tpm.execute(StartAuthSession(.policy, saltedTo: nil))
             let answer = try await broker.approve(
                 ApprovalRequest(
                     use: .mac(Self.messages[0]), keyName: name, nonceTPM: Data(session.nonceTPM),
@@ -210,23 +210,25 @@ struct MACKeyTests {
                 handle: try #require(finger.handle), publicArea: finger.authority)
             let approval = Approval(
                 nonceTPM: session.nonceTPM, expiration: given.expiration,
-                commandHash: TPM.hmacCommandHash(message, with: try blob.key.publicArea.name),
+                commandHash: Hmac(
+                    of: message, with: NamedHandle(named: try blob.key.publicArea.name)
+                ).hash,
                 policyRef: finger.reference(under: keys.key.policy))
-            _ = try tpm.policySigned(
-                approval, signature: TPMSignature(given.signature), by: authority, in: session)
+            _ = try tpm.execute(
+                PolicySigned(approval, signature: TPMSignature(given.signature), by: authority),
+                in: session)
             let other = Scene.code {
                 try tpm.withStorageRoot(root) { (parent) throws(TPMError) in
                     try tpm.withLoadedObject(of: blob.key, under: parent) {
                         (object) throws(TPMError) in
-                        try tpm.hmac(
-                            of: Array(Self.messages[1]), with: object,
-                            authorizedBy: .lastUse(of: session)
-                        ) { _ in }
+                        _ = try tpm.execute(
+                            Hmac(of: Array(Self.messages[1]), with: object),
+                            authorizedBy: .lastUse(of: session))
                     }
                 }
             }
             #expect(other == 0x99d, "another message than the approved one")
-            if session.isLoaded { try? tpm.flushContext(session.handle) }
+            if session.isLoaded { try? tpm.execute(FlushContext(session.handle)) }
         }
     }
 

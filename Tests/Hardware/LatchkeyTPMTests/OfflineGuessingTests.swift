@@ -155,8 +155,8 @@ struct OfflineGuessingTests {
         try direct.withSession(.hmac, saltedTo: nil) { (session) throws(TPMError) in
             try direct.withLoaded(blob.key.privatePart, blob.key.publicArea, under: parent) {
                 (object) throws(TPMError) in
-                _ = try direct.sign(
-                    Scene.digest.bytes, with: object,
+                _ = try direct.execute(
+                    Sign(Scene.digest.bytes, with: object),
                     authorizedBy: .lastUse(of: session, authValue: right))
             }
         }
@@ -170,6 +170,6 @@ struct OfflineGuessingTests {
 
     private func authValue(_ pin: String, _ blob: TPMKeyBlob) throws -> AuthValue {
         try PINHardening.authValue(
-            PIN(pin), salt: try #require(blob.pinSalt), boundTo: blob.binding)
+            PIN(pin), salt: try #require(blob.protection.pinSalt), boundTo: blob.binding)
     }
 }

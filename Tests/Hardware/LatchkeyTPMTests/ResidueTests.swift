@@ -71,8 +71,10 @@ struct ResidueTests {
             // swtpm keeps loaded objects when a connection ends. Two objects leave one slot, which
             // the parent uses.
             for _ in 0..<2 {
-                _ = try tpm.createPrimary(
-                    try tpm.readPublic(.storageRootKey).publicArea.template, in: .owner)
+                _ = try tpm.execute(
+                    CreatePrimary(
+                        try tpm.execute(ReadPublic(.storageRootKey)).publicArea.template, in: .owner
+                    ))
             }
         }
         let error = await Scene.error { () async throws(KeystoreError) in
@@ -81,7 +83,9 @@ struct ResidueTests {
         #expect(error?.code == .transient)
         #expect(error?.underlying?.rawCode == 0x902)
         try Scene.look { tpm in
-            for handle in try tpm.handles(from: .transientFirst) { try tpm.flushContext(handle) }
+            for handle in try tpm.handles(from: .transientFirst) {
+                try tpm.execute(FlushContext(handle))
+            }
         }
         try await Scene.sign(keystore, key)
     }

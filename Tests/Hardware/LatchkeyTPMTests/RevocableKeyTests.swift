@@ -223,8 +223,7 @@ struct RevocableKeyTests {
         #expect(index.publicArea.attributes.rawValue == 0x2004_0008)
         let code = Scene.code {
             try Scene.look { tpm in
-                try tpm.nvWrite(
-                    [UInt8](repeating: 1, count: 8), to: index, authorizedBy: .emptyPassword)
+                try tpm.execute(NVWrite(SensitiveData([UInt8](repeating: 1, count: 8)), to: index))
             }
         }
         #expect(code == 0x12f, "TPM_RC_AUTH_UNAVAILABLE")
@@ -275,16 +274,22 @@ struct RevocableKeyTests {
         #expect(await refusal(keystore, edited(plain, mine.authorization)).code == .damaged)
         #expect(await refusal(keystore, edited(mine, open.authorization)).code == .damaged)
         #expect(await refusal(keystore, edited(mine, other.authorization)).code == .damaged)
-        #expect(await refusal(keystore, open.withoutAuthorization).rawCode == 0x9a2)
+        #expect(await refusal(keystore, open.withoutAuthorization).code == .damaged)
+        var blob = try TPMKeyBlob(open.blob)
+        blob.protection = .open
+        let claimed = edited(open, nil, blob: try blob.serialized)
+        #expect(await refusal(keystore, claimed).rawCode == 0x9a2, "the TPM refuses it too")
         for key in [mine, other, open, plain] { try await Scene.sign(keystore, key) }
     }
 
-    private func edited(_ key: HardwareKey, _ authorization: SealedSecret?) -> HardwareKey {
+    private func edited(
+        _ key: HardwareKey, _ authorization: SealedSecret?, blob: Data? = nil
+    ) -> HardwareKey {
         HardwareKey(
             id: key.id, backend: key.backend, policy: key.policy, assurance: key.assurance,
             publicKey: key.publicKey,
-            label: key.label, createdAt: key.createdAt, blob: key.blob, authorization: authorization
-        )
+            label: key.label, createdAt: key.createdAt, blob: blob ?? key.blob,
+            authorization: authorization)
     }
 
     // MARK: The PIN

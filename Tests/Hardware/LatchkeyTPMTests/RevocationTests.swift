@@ -203,14 +203,18 @@ struct RevocationTests {
             if forgery == .same ? area.attributes.contains(.noDA) : forgery == .uncounted {
                 attributes.insert(.noDA)
             }
-            let forged = try tpm.nvDefineSpace(
-                NVPublicArea(
-                    index: area.index, attributes: attributes,
-                    authPolicy: forgery == .same ? area.authPolicy : Array(repeating: 1, count: 32),
-                    dataSize: 32))
-            try tpm.nvWrite(
-                Array(repeating: UInt8(7), count: 32), to: forged, authorizedBy: .emptyPassword)
-            #expect((try tpm.nvReadPublic(area.index).name == index.name) == (forgery == .same))
+            let forged = try tpm.execute(
+                NVDefineSpace(
+                    NVPublicArea(
+                        index: area.index, attributes: attributes,
+                        authPolicy: forgery == .same
+                            ? area.authPolicy : Array(repeating: 1, count: 32),
+                        dataSize: 32)))
+            try tpm.execute(
+                NVWrite(SensitiveData(Array(repeating: UInt8(7), count: 32)), to: forged))
+            #expect(
+                (try tpm.execute(NVReadPublic(area.index)).name == index.name) == (forgery == .same)
+            )
         }
         #expect(await refusal(keystore, secret) == (code, rawCode))
         try Scene.expectNothingLoaded("after the refusal")
@@ -242,9 +246,10 @@ struct RevocationTests {
         // A crash between NV_DefineSpace and NV_Write.
         let revocable = try RevocableSecret(unmade.blob)
         _ = try Scene.look { tpm in
-            try tpm.nvDefineSpace(
-                RevocableSecret.unwritten(
-                    revocable.branch, hasPIN: false, at: revocable.index.handle))
+            try tpm.execute(
+                NVDefineSpace(
+                    RevocableSecret.unwritten(
+                        revocable.branch, revocable.form, at: revocable.index.handle)))
         }
         #expect(try indices() == [revocable.index.handle])
         try await keystore.revoke(unmade)
@@ -266,8 +271,10 @@ struct RevocationTests {
             }
             guard count == 1, let place = try? index(secret).handle else { return }
             _ = try? Scene.look { tpm in
-                try tpm.nvDefineSpace(
-                    NVPublicArea(index: place, attributes: [.authRead, .authWrite], dataSize: 8))
+                try tpm.execute(
+                    NVDefineSpace(
+                        NVPublicArea(
+                            index: place, attributes: [.authRead, .authWrite], dataSize: 8)))
             }
         }
         let handles = try recorded.withLock { $0 }.map { try index($0).handle }
@@ -298,11 +305,12 @@ struct RevocationTests {
             var size: UInt16 = 1024
             while size >= 1 {
                 do throws(TPMError) {
-                    try tpm.nvDefineSpace(
-                        NVPublicArea(
-                            index: TPMHandle(rawValue: place),
-                            attributes: [.authRead, .authWrite, .noDA],
-                            dataSize: size))
+                    try tpm.execute(
+                        NVDefineSpace(
+                            NVPublicArea(
+                                index: TPMHandle(rawValue: place),
+                                attributes: [.authRead, .authWrite, .noDA],
+                                dataSize: size)))
                     place += 1
                 } catch {
                     guard error.responseCode == .nvSpace else { throw error }
@@ -392,7 +400,10 @@ struct RevocationTests {
         let secret = try await seal(keystore)
         #expect(try await open(keystore, secret) == bytes)
         let revocable = try RevocableSecret(secret.blob)
-        let authValue = try #require(revocable.storedAuthValue)
+        guard case .secret(let authValue) = revocable.form else {
+            Issue.record("there is no stored authValue")
+            return
+        }
         let clear = bytes.withUnsafeBytes { Array($0) }
         for part in [authValue, clear] { #expect(!wire.bytes.contains(part)) }
         let stored = Array(secret.blob)

@@ -72,7 +72,8 @@ enum Scene {
         let password = Array(try #require(SoftwareTPM.current.lockoutPassword).utf8)
         let authValue = try #require(password.withUnsafeBytes { AuthValue($0) })
         try tpm.withSession(.hmac, saltedTo: nil) { (session) throws(TPMError) in
-            try tpm.dictionaryAttackLockReset(
+            try tpm.execute(
+                DictionaryAttackLockReset(),
                 authorizedBy: .lastUse(of: session, authValue: authValue))
         }
     }

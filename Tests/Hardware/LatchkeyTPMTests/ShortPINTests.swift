@@ -25,7 +25,8 @@ struct ShortPINTests {
                     try await Scene.sign(keystore, key, pin: "000000")
                 }
                 #expect(error?.code == .wrongProof)
-                try TPM(connection).dictionaryAttackLockReset(authorizedBy: .emptyPassword)
+                try TPM(connection).execute(
+                    DictionaryAttackLockReset(), authorizedBy: .emptyPassword)
             }
             #expect(try await keystore.pinStatus().attemptsLeft == limit)
         }
@@ -33,7 +34,8 @@ struct ShortPINTests {
             let connection = try TCTIConnection(tpm.tcti)
             defer { connection.close() }
             #expect(throws: TPMError.self) {
-                try TPM(connection).dictionaryAttackLockReset(authorizedBy: .emptyPassword)
+                try TPM(connection).execute(
+                    DictionaryAttackLockReset(), authorizedBy: .emptyPassword)
             }
         }
     }

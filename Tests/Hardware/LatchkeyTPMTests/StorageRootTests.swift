@@ -11,11 +11,11 @@ struct StorageRootTests {
     @Test func `an existing storage root key is used unchanged`() async throws {
         let tcti = try SoftwareTPM.current.tcti
         _ = try await Scene.key(TPMKeystore(tcti: tcti, anchors: MemoryTrustAnchors()))
-        let before = try Scene.look { try $0.readPublic(.storageRootKey) }
+        let before = try Scene.look { try $0.execute(ReadPublic(.storageRootKey)) }
         let keystore = TPMKeystore(tcti: tcti, anchors: MemoryTrustAnchors())
         let key = try await Scene.key(keystore)
         try await Scene.sign(keystore, key)
-        #expect(try Scene.look { try $0.readPublic(.storageRootKey) } == before)
+        #expect(try Scene.look { try $0.execute(ReadPublic(.storageRootKey)) } == before)
         #expect(try Scene.look { try $0.handles(from: .persistentFirst) } == [.storageRootKey])
     }
 
@@ -27,9 +27,9 @@ struct StorageRootTests {
                 attributes: [.fixedTPM, .fixedParent, .sensitiveDataOrigin, .userWithAuth, .sign],
                 detail: .ecc(ECCParameters(scheme: .ecdsaSHA256), ECCPoint(x: [], y: [])))
             try tpm.withPrimary(template, in: .owner) { (primary) throws(TPMError) in
-                try tpm.evictControl(primary, at: .storageRootKey)
+                try tpm.execute(EvictControl(primary, at: .storageRootKey))
             }
-            return try tpm.readPublic(.storageRootKey)
+            return try tpm.execute(ReadPublic(.storageRootKey))
         }
         let anchors = MemoryTrustAnchors()
         let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: anchors)
@@ -39,7 +39,7 @@ struct StorageRootTests {
         _ = try await keystore.attest(key, challenge: .init(repeating: 1, count: 16))
         try await Scene.sign(
             TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors()), key)
-        #expect(try Scene.look { try $0.readPublic(.storageRootKey) } == foreign)
+        #expect(try Scene.look { try $0.execute(ReadPublic(.storageRootKey)) } == foreign)
         #expect(try await keystore.diagnose().pin == .same)
         try Scene.expectNothingLoaded("with a transient storage root key")
     }

@@ -33,13 +33,16 @@ struct TicketTests {
         _ attacker: Attacker, _ ticket: ApprovalTicket, byPIN: Bool, claimingAuthValue: Bool = false
     ) async throws -> UInt32? {
         try await Attacker.sign(attacker, digest: Self.other) { tpm, session in
-            let pin = attacker.blob.protection?.userPIN
+            let pin = attacker.blob.protection.userPIN
             let reference =
                 byPIN ? PresenceReference.pin(under: attacker.policy) : attacker.reference
             let name = byPIN ? try #require(pin).index.name : try attacker.finger.authority.name
-            try tpm.policyTicket(ticket, for: Approval(policyRef: reference), by: name, in: session)
-            if try attacker.branches.count > 1 { try tpm.policyOR(attacker.branches, in: session) }
-            if claimingAuthValue { try tpm.policyAuthValue(session) }
+            try tpm.execute(
+                PolicyTicket(ticket, for: Approval(policyRef: reference), by: name), in: session)
+            if try attacker.branches.count > 1 {
+                try tpm.execute(PolicyOR(attacker.branches), in: session)
+            }
+            if claimingAuthValue { try tpm.execute(PolicyAuthValue(), in: session) }
         }
     }
 
@@ -69,7 +72,7 @@ struct TicketTests {
             let claimed = try await attack(
                 attacker, ticket, byPIN: policy.hasPIN, claimingAuthValue: true)
             #expect(claimed == 0x9a2, "TPM_RC_BAD_AUTH")
-            let secret = try #require(attacker.blob.protection?.authValue)
+            let secret = try #require(attacker.blob.protection.authValue)
             #expect(
                 secret.count == 32 && wire.bytes.firstRange(of: secret) == nil,
                 "it is not on the bus")
@@ -93,18 +96,19 @@ struct TicketTests {
                     == bytes)
             let ticket = try ticket(wire)
             let blob = try TPMKeyBlob(secret.blob)
-            let finger = try #require(blob.protection?.finger)
+            let finger = try #require(blob.protection.finger)
             let error = #expect(throws: TPMError.self) {
                 try Scene.look { tpm in
-                    let parent = try tpm.readPublic(.storageRootKey)
+                    let parent = try tpm.execute(ReadPublic(.storageRootKey))
                     try tpm.withSession(.policy, saltedTo: parent) { (session) throws(TPMError) in
-                        try tpm.policyTicket(
-                            ticket, for: Approval(policyRef: finger.reference(under: policy)),
-                            by: finger.authority.name, in: session)
+                        try tpm.execute(
+                            PolicyTicket(
+                                ticket, for: Approval(policyRef: finger.reference(under: policy)),
+                                by: finger.authority.name), in: session)
                         try tpm.withLoaded(blob.key.privatePart, blob.key.publicArea, under: parent)
                         {
                             (object) throws(TPMError) in
-                            try tpm.unseal(object, authorizedBy: .lastUse(of: session)) { _ in }
+                            _ = try tpm.execute(Unseal(object), authorizedBy: .lastUse(of: session))
                         }
                     }
                 }
@@ -115,52 +119,5 @@ struct TicketTests {
                     == bytes)
             #expect(broker.requests.count == 1)
         }
-    }
-
-    /// The limit that ``AccessPolicy/reuseSeconds`` states for keys from before they had an
-    /// authValue.
-    @Test func `a key of an earlier version works, and accepts a ticket from the bus`() async throws
-    {
-        try await Scene.withBroker(.matches, .matches) { wire, _, broker in
-            let anchors = MemoryTrustAnchors()
-            let keystore = wire.keystore(try SoftwareTPM.current, anchors: anchors)
-            let policy = try #require(AccessPolicy(.biometryAny, reuseSeconds: 60))
-            let presence = presence(policy, broker)
-            let key = try await olderForm(
-                of: Scene.key(keystore, policy, presence), keystore, anchors)
-            try await Scene.sign(keystore, key, presence)
-            wire.forget()
-            try await Scene.sign(keystore, key, presence)
-            #expect(wire.codes == [.startAuthSession, .policyTicket, .load, .sign, .flushContext])
-            #expect(broker.requests.count == 1)
-            keystore.endReuse()
-            try await Scene.sign(keystore, key, presence)
-            let attacker = try await Attacker(key, anchors: anchors)
-            #expect(try await attack(attacker, ticket(wire), byPIN: false) == nil)
-        }
-    }
-
-    /// A key with the same policy, in the format of an earlier version.
-    private func olderForm(
-        of key: HardwareKey, _ keystore: TPMKeystore, _ anchors: any TrustAnchors
-    ) async throws -> HardwareKey {
-        let blob = try TPMKeyBlob(key.blob)
-        let protection = PresenceProtection(
-            finger: blob.protection?.finger, userPIN: nil, authValue: nil, certifies: false)
-        let root = try StorageRoot(
-            anchor: try #require(try await anchors.anchor(StorageRoot.anchorName)))
-        let created = try await keystore.createObject(
-            try KeyTemplates.signingKey(key.policy, protection), authValue: .empty, sealing: nil,
-            under: root)
-        let older = TPMKeyBlob(
-            key: TSS2PrivateKey(
-                kind: .loadable, hasEmptyAuth: false, parent: root.parentHandle,
-                publicArea: created.publicArea,
-                privatePart: created.privatePart),
-            parentName: root.name, pinSalt: nil, creation: nil, protection: protection)
-        return HardwareKey(
-            id: key.id, backend: key.backend, policy: key.policy, assurance: key.assurance,
-            publicKey: try keystore.publicKey(of: created.publicArea), label: key.label,
-            createdAt: key.createdAt, blob: try older.serialized)
     }
 }

@@ -131,8 +131,8 @@ struct UserPINTests {
                 authPolicy: area.authPolicy,
                 dataSize: 8)
             try Scene.look { tpm in
-                try tpm.nvUndefineSpace(try NVIndex(publicArea: area))
-                try tpm.nvDefineSpace(fresh)
+                try tpm.execute(NVUndefineSpace(try NVIndex(publicArea: area)))
+                try tpm.execute(NVDefineSpace(fresh))
             }
             let error = await Scene.error { () async throws(KeystoreError) in
                 try await Scene.sign(keystore, key, presence)

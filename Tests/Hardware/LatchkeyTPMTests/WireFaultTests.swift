@@ -170,7 +170,7 @@ struct WireFaultTests {
             let left =
                 try tpm.handles(from: .transientFirst) + tpm.handles(from: .loadedSessionFirst)
             #expect(left.count <= count, situation)
-            for handle in left { try tpm.flushContext(handle) }
+            for handle in left { try tpm.execute(FlushContext(handle)) }
             try Scene.resetCount(tpm)
         }
     }

@@ -117,7 +117,8 @@ struct WireSecrecyTests {
     private static func parentName(_ tcti: String) throws -> [UInt8] {
         let connection = try TCTIConnection(tcti)
         defer { connection.close() }
-        return try TPM(ResubmittingTransport(connection)).readPublic(.storageRootKey).name.bytes
+        return try TPM(ResubmittingTransport(connection)).execute(ReadPublic(.storageRootKey)).name
+            .bytes
     }
 
     /// The blob with other bytes in it, and the digest that it ends with made to fit.

@@ -27,8 +27,7 @@ struct AttestationCommandTests {
 
     @Test func `a key without an authValue is certified with the empty password`() async throws {
         try await with(TestTPM.signingTemplate()) { (test, signer, key) throws(TPMError) in
-            let said = try test.tpm.certify(
-                key, by: signer, challenge: Self.challenge, authorizedBy: .emptyPassword)
+            let said = try test.tpm.execute(Certify(key, by: signer, challenge: Self.challenge))
             #expect(said.attest.extraData == Self.challenge)
             guard case .certify(key.name, let qualified) = said.attest.statement else {
                 Issue.record("it is about something else")
@@ -47,16 +46,16 @@ struct AttestationCommandTests {
             [.adminWithPolicy, .noDA], policy: PolicyDigest.or(branches))
         try await with(template) { (test, signer, key) throws(TPMError) in
             let password = TestTPM.code { () throws(TPMError) in
-                _ = try test.tpm.certify(
-                    key, by: signer, challenge: Self.challenge, authorizedBy: .emptyPassword)
+                _ = try test.tpm.execute(Certify(key, by: signer, challenge: Self.challenge))
             }
             #expect(password == 0x124, "TPM_RC_AUTH_TYPE: only the policy has the ADMIN role")
             let said = try test.tpm.withSession(.policy, saltedTo: nil) {
                 (session) throws(TPMError) in
-                try test.tpm.policyCommandCode(.certify, in: session)
-                try test.tpm.policyOR(branches, in: session)
-                return try test.tpm.certify(
-                    key, by: signer, challenge: Self.challenge, authorizedBy: .lastUse(of: session))
+                try test.tpm.execute(PolicyCommandCode(.certify), in: session)
+                try test.tpm.execute(PolicyOR(branches), in: session)
+                return try test.tpm.execute(
+                    Certify(key, by: signer, challenge: Self.challenge),
+                    authorizedBy: .lastUse(of: session))
             }
             guard case .certify(key.name, _) = said.attest.statement else {
                 Issue.record("it is about something else")
@@ -64,10 +63,10 @@ struct AttestationCommandTests {
             }
             let code = TestTPM.code { () throws(TPMError) in
                 try test.tpm.withSession(.policy, saltedTo: nil) { (session) throws(TPMError) in
-                    try test.tpm.policyCommandCode(.certify, in: session)
-                    try test.tpm.policyOR(branches, in: session)
-                    _ = try test.tpm.sign(
-                        TestTPM.digest, with: key, authorizedBy: .lastUse(of: session))
+                    try test.tpm.execute(PolicyCommandCode(.certify), in: session)
+                    try test.tpm.execute(PolicyOR(branches), in: session)
+                    _ = try test.tpm.execute(
+                        Sign(TestTPM.digest, with: key), authorizedBy: .lastUse(of: session))
                 }
             }
             #expect(code == 0x9a4)
@@ -79,22 +78,21 @@ struct AttestationCommandTests {
             let area = NVPublicArea(
                 index: TPMHandle(rawValue: 0x0180_4e00),
                 attributes: [.authRead, .authWrite, .noDA], dataSize: 8)
-            try test.tpm.nvDefineSpace(area)
+            try test.tpm.execute(NVDefineSpace(area))
             let index = try NVIndex(publicArea: area.written)
             let content: [UInt8] = Array(1...8)
-            try test.tpm.nvWrite(
-                content, to: NVIndex(publicArea: area), authorizedBy: .emptyPassword)
-            let said = try test.tpm.nvCertify(index, by: signer, challenge: Self.challenge)
+            try test.tpm.execute(NVWrite(SensitiveData(content), to: NVIndex(publicArea: area)))
+            let said = try test.tpm.execute(NVCertify(index, by: signer, challenge: Self.challenge))
             #expect(
                 said.attest.statement == .nv(indexName: index.name, offset: 0, contents: content))
-            try test.tpm.nvUndefineSpace(index)
+            try test.tpm.execute(NVUndefineSpace(index))
         }
     }
 
     @Test func `the creation data contains the caller's data`() async throws {
         try await TestTPM.with { test in
-            let created = try test.tpm.create(
-                TestTPM.signingTemplate(), outsideInfo: Self.challenge, under: test.parent)
+            let created = try test.tpm.execute(
+                Create(TestTPM.signingTemplate(), outsideInfo: Self.challenge, under: test.parent))
             #expect(created.creationData.outsideInfo == Self.challenge)
         }
     }
@@ -111,8 +109,7 @@ struct AttestationCommandTests {
                 (signer) throws(TPMError) in
                 try test.tpm.withLoaded(key.privatePart, key.publicArea, under: test.parent) {
                     (object) throws(TPMError) in
-                    _ = try test.tpm.certify(
-                        object, by: signer, challenge: Self.challenge, authorizedBy: .emptyPassword)
+                    _ = try test.tpm.execute(Certify(object, by: signer, challenge: Self.challenge))
                     #expect(!signer.publicArea.attributes.contains(.restricted))
                 }
             }

@@ -13,7 +13,9 @@ struct CommandTests {
                     .lockoutCounter: 0, .maxAuthFail: 3, .lockoutInterval: 1000,
                     .lockoutRecovery: 1000,
                 ])
-            #expect(try test.tpm.curves().contains(.nistP256))
+            #expect(
+                try test.tpm.execute(GetCapability<ECCCurve>(.eccCurves, count: 64)).contains(
+                    .nistP256))
             #expect(try test.tpm.handles(from: .persistentFirst) == [.storageRootKey])
         }
     }
@@ -28,18 +30,19 @@ struct CommandTests {
 
     @Test func `a persistent key is read, and an empty handle has no key`() async throws {
         try await TestTPM.with { test in
-            let read = try test.tpm.readPublic(.storageRootKey)
+            let read = try test.tpm.execute(ReadPublic(.storageRootKey))
             #expect(read == test.parent)
             let nobody = TPMHandle(rawValue: 0x8100_7777)
             #expect(
-                TestTPM.code { () throws(TPMError) in _ = try test.tpm.readPublic(nobody) } == 0x18b
+                TestTPM.code { () throws(TPMError) in _ = try test.tpm.execute(ReadPublic(nobody)) }
+                    == 0x18b
             )
         }
     }
 
     @Test func `a persistent key is removed`() async throws {
         try await TestTPM.with { test in
-            try test.tpm.evictControl(test.parent, at: .storageRootKey)
+            try test.tpm.execute(EvictControl(test.parent, at: .storageRootKey))
             #expect(try test.tpm.handles(from: .persistentFirst) == [])
         }
     }
@@ -55,9 +58,9 @@ struct CommandTests {
             let point = try test.tpm.withLoaded(key.privatePart, key.publicArea, under: test.parent)
             {
                 (object) throws(TPMError) in
-                try test.tpm.ecdhZGen(
-                    ECCPoint(x: Array(raw.prefix(32)), y: Array(raw.suffix(32))), with: object,
-                    authorizedBy: .emptyPassword)
+                try test.tpm.execute(
+                    ECDHZGen(
+                        ECCPoint(x: Array(raw.prefix(32)), y: Array(raw.suffix(32))), with: object))
             }
             let theirs = try P256.KeyAgreement.PublicKey(
                 x963Representation: try #require(key.publicArea.p256Point?.p256Representation))
@@ -72,17 +75,18 @@ struct CommandTests {
         try await TestTPM.with { test in
             let key = try test.create(TestTPM.signingTemplate())
             try test.tpm.withSession(.hmac, saltedTo: test.parent) { (session) throws(TPMError) in
-                let saved = try test.tpm.contextSave(session)
+                let saved = try test.tpm.execute(ContextSave(session))
                 #expect(try test.tpm.handles(from: .loadedSessionFirst) == [])
-                #expect(try test.tpm.contextLoad(saved) == session.handle)
-                let object = try test.tpm.load(key.privatePart, key.publicArea, under: test.parent)
-                let context = try test.tpm.contextSave(object)
-                try test.tpm.flushContext(object.handle)
-                let handle = try test.tpm.contextLoad(context)
+                #expect(try test.tpm.execute(ContextLoad(saved)) == session.handle)
+                let object = try test.tpm.execute(
+                    Load(key.privatePart, key.publicArea, under: test.parent))
+                let context = try test.tpm.execute(ContextSave(object))
+                try test.tpm.execute(FlushContext(object.handle))
+                let handle = try test.tpm.execute(ContextLoad(context))
                 let again = try TPMObject(handle: handle, publicArea: key.publicArea)
-                _ = try test.tpm.sign(
-                    TestTPM.digest, with: again, authorizedBy: .continuing(session))
-                try test.tpm.flushContext(handle)
+                _ = try test.tpm.execute(
+                    Sign(TestTPM.digest, with: again), authorizedBy: .continuing(session))
+                try test.tpm.execute(FlushContext(handle))
             }
         }
     }
@@ -94,10 +98,11 @@ struct CommandTests {
             let signature = try test.sign(with: key)
             try test.tpm.withLoaded(key.privatePart, key.publicArea, under: test.parent) {
                 (object) throws(TPMError) in
-                _ = try test.tpm.verifySignature(signature, over: TestTPM.digest, by: object)
+                _ = try test.tpm.execute(
+                    VerifySignature(signature, over: TestTPM.digest, by: object))
                 let other = [UInt8](repeating: 1, count: 32)
                 let code = TestTPM.code { () throws(TPMError) in
-                    _ = try test.tpm.verifySignature(signature, over: other, by: object)
+                    _ = try test.tpm.execute(VerifySignature(signature, over: other, by: object))
                 }
                 #expect(code == 0x2db)
             }
@@ -114,18 +119,20 @@ struct CommandTests {
                 (signer) throws(TPMError) in
                 try test.tpm.withLoaded(key.privatePart, key.publicArea, under: test.parent) {
                     (object) throws(TPMError) in
-                    let said = try test.tpm.certifyCreation(
-                        of: object, creationHash: key.creationHash,
-                        creationTicket: key.creationTicket,
-                        challenge: challenge, by: signer)
+                    let said = try test.tpm.execute(
+                        CertifyCreation(
+                            of: object, creationHash: key.creationHash,
+                            creationTicket: key.creationTicket, challenge: challenge, by: signer))
                     #expect(said.attest.extraData == challenge)
                     #expect(
                         said.attest.statement
                             == .creation(objectName: object.name, creationHash: key.creationHash))
                     let code = TestTPM.code { () throws(TPMError) in
-                        _ = try test.tpm.certifyCreation(
-                            of: object, creationHash: [UInt8](repeating: 0, count: 32),
-                            creationTicket: key.creationTicket, challenge: challenge, by: signer)
+                        _ = try test.tpm.execute(
+                            CertifyCreation(
+                                of: object, creationHash: [UInt8](repeating: 0, count: 32),
+                                creationTicket: key.creationTicket, challenge: challenge, by: signer
+                            ))
                     }
                     #expect(
                         code == 0x4e0, "another hash does not fit the ticket: TICKET, parameter 4")
@@ -141,7 +148,7 @@ struct CommandTests {
             bytes[bytes.count / 2] ^= 1
             let damaged = try #require(PrivateBlob(bytes: bytes))
             let code = TestTPM.code { () throws(TPMError) in
-                _ = try test.tpm.load(damaged, key.publicArea, under: test.parent)
+                _ = try test.tpm.execute(Load(damaged, key.publicArea, under: test.parent))
             }
             #expect(code == 0x1df)
         }
@@ -154,13 +161,13 @@ struct CommandTests {
             var loaded: [TPMObject] = []
             for _ in 0..<2 {
                 loaded.append(
-                    try test.tpm.load(key.privatePart, key.publicArea, under: test.parent))
+                    try test.tpm.execute(Load(key.privatePart, key.publicArea, under: test.parent)))
             }
             let code = TestTPM.code { () throws(TPMError) in
-                _ = try test.tpm.load(key.privatePart, key.publicArea, under: test.parent)
+                _ = try test.tpm.execute(Load(key.privatePart, key.publicArea, under: test.parent))
             }
             #expect(code == 0x902)
-            for object in loaded { try test.tpm.flushContext(object.handle) }
+            for object in loaded { try test.tpm.execute(FlushContext(object.handle)) }
         }
     }
 
@@ -180,8 +187,8 @@ struct CommandTests {
 
     @Test func `the clock advances`() async throws {
         try await TestTPM.with { test in
-            let first = try test.tpm.readClock()
-            let second = try test.tpm.readClock()
+            let first = try test.tpm.execute(ReadClock())
+            let second = try test.tpm.execute(ReadClock())
             #expect(second.clockInfo.clock >= first.clockInfo.clock)
             #expect(second.clockInfo.resetCount == first.clockInfo.resetCount)
         }
@@ -189,10 +196,11 @@ struct CommandTests {
 
     @Test func `parameters are tested`() async throws {
         try await TestTPM.with { test in
-            try test.tpm.testParms(ECCParameters(scheme: .ecdsaSHA256))
+            try test.tpm.execute(TestParms(ECCParameters(scheme: .ecdsaSHA256)))
             let code = TestTPM.code { () throws(TPMError) in
-                try test.tpm.testParms(
-                    ECCParameters(scheme: .ecdsaSHA256, curve: ECCCurve(rawValue: 0x7777)))
+                try test.tpm.execute(
+                    TestParms(
+                        ECCParameters(scheme: .ecdsaSHA256, curve: ECCCurve(rawValue: 0x7777))))
             }
             #expect(code == 0x1e6, "CURVE, parameter 1")
         }

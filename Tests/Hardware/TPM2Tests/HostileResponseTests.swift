@@ -19,30 +19,40 @@ struct HostileResponseTests {
                 "GetCapability, handles",
                 { (tpm) throws(TPMError) in _ = try tpm.handles(from: .persistentFirst) }
             ),
-            ("GetCapability, curves", { (tpm) throws(TPMError) in _ = try tpm.curves() }),
+            (
+                "GetCapability, curves",
+                { (tpm) throws(TPMError) in
+                    _ = try tpm.execute(GetCapability<ECCCurve>(.eccCurves, count: 64))
+                }
+            ),
             ("GetRandom", { (tpm) throws(TPMError) in _ = try tpm.getRandom(16) }),
-            ("ReadPublic", { (tpm) throws(TPMError) in _ = try tpm.readPublic(.storageRootKey) }),
-            ("ReadClock", { (tpm) throws(TPMError) in _ = try tpm.readClock() }),
+            (
+                "ReadPublic",
+                { (tpm) throws(TPMError) in _ = try tpm.execute(ReadPublic(.storageRootKey)) }
+            ),
+            ("ReadClock", { (tpm) throws(TPMError) in _ = try tpm.execute(ReadClock()) }),
             (
                 "StartAuthSession",
-                { (tpm) throws(TPMError) in _ = try tpm.startAuthSession(.hmac, saltedTo: parent) }
+                { (tpm) throws(TPMError) in
+                    _ = try tpm.execute(StartAuthSession(.hmac, saltedTo: parent))
+                }
             ),
             (
                 "Create",
                 { (tpm) throws(TPMError) in
-                    _ = try tpm.create(TestTPM.signingTemplate(), under: parent)
+                    _ = try tpm.execute(Create(TestTPM.signingTemplate(), under: parent))
                 }
             ),
             (
                 "Load",
                 { (tpm) throws(TPMError) in
-                    _ = try tpm.load(key.privatePart, key.publicArea, under: parent)
+                    _ = try tpm.execute(Load(key.privatePart, key.publicArea, under: parent))
                 }
             ),
             (
                 "CreatePrimary",
                 { (tpm) throws(TPMError) in
-                    _ = try tpm.createPrimary(TestTPM.storageTemplate, in: .owner)
+                    _ = try tpm.execute(CreatePrimary(TestTPM.storageTemplate, in: .owner))
                 }
             ),
         ]
@@ -104,10 +114,10 @@ struct HostileResponseTests {
             try call(test.tpm)
             let response = try #require(test.wire.exchanges.dropFirst(before).last?.response)
             for handle in try test.tpm.handles(from: .transientFirst) {
-                try test.tpm.flushContext(handle)
+                try test.tpm.execute(FlushContext(handle))
             }
             for handle in try test.tpm.handles(from: .loadedSessionFirst) {
-                try test.tpm.flushContext(handle)
+                try test.tpm.execute(FlushContext(handle))
             }
             return (name, call, response)
         }

@@ -51,9 +51,9 @@ struct PINIndexTests {
         try await TestTPM.with { test in
             let scene = try Scene(test)
             let key = try scene.key()
-            try test.tpm.nvUndefineSpace(scene.index)
-            try test.tpm.nvDefineSpace(
-                scene.template, authValue: try TestTPM.authValue([7, 7, 7, 2]))
+            try test.tpm.execute(NVUndefineSpace(scene.index))
+            try test.tpm.execute(
+                NVDefineSpace(scene.template, authValue: try TestTPM.authValue([7, 7, 7, 2])))
             #expect(TestTPM.code { () throws(TPMError) in try scene.sign(key, pin: 2) } == 0x12f)
             #expect(
                 TestTPM.code { () throws(TPMError) in
@@ -90,8 +90,9 @@ private struct Scene {
         let pin = try TestTPM.authValue([7, 7, 7, 1])
         let template = template
         try test.tpm.withSession(.hmac, saltedTo: test.parent) { (session) throws(TPMError) in
-            _ = try test.tpm.nvDefineSpace(
-                template, authValue: pin, authorizedBy: .lastUse(of: session, protecting: .decrypt))
+            _ = try test.tpm.execute(
+                NVDefineSpace(template, authValue: pin),
+                authorizedBy: .lastUse(of: session, protecting: .decrypt))
         }
         try write([0, 0, 0, 0, 0, 0, 0, 9], to: try NVIndex(publicArea: template))
     }
@@ -104,8 +105,10 @@ private struct Scene {
                 Approval(nonceTPM: session.nonceTPM, policyRef: Self.reset), self.authority,
                 session,
                 signedBy: authority)
-            try test.tpm.policyOR(branches, in: session)
-            try test.tpm.nvWrite(data, to: target ?? index, authorizedBy: .lastUse(of: session))
+            try test.tpm.execute(PolicyOR(branches), in: session)
+            try test.tpm.execute(
+                NVWrite(SensitiveData(data), to: target ?? index),
+                authorizedBy: .lastUse(of: session))
         }
     }
 
@@ -118,9 +121,9 @@ private struct Scene {
         guard let value = [7, 7, 7, pin].withUnsafeBytes({ AuthValue($0) }) else { return }
         _ = try test.sign(with: key, in: .policy) { (session, _) throws(TPMError) in
             try test.tpm.withSession(.hmac, saltedTo: test.parent) { (proof) throws(TPMError) in
-                _ = try test.tpm.policySecret(
-                    Approval(), of: index, authorizedBy: .lastUse(of: proof, authValue: value),
-                    in: session)
+                _ = try test.tpm.execute(
+                    PolicySecret(Approval(), of: index), in: session,
+                    authorizedBy: .lastUse(of: proof, authValue: value))
             }
         }
     }
@@ -130,11 +133,11 @@ private struct Scene {
             let new = [7, 7, 7, new].withUnsafeBytes({ AuthValue($0) })
         else { return }
         try test.tpm.withSession(.policy, saltedTo: test.parent) { (session) throws(TPMError) in
-            try test.tpm.policyAuthValue(session)
-            try test.tpm.policyCommandCode(.nvChangeAuth, in: session)
-            try test.tpm.policyOR(branches, in: session)
-            try test.tpm.nvChangeAuth(
-                of: index, to: new,
+            try test.tpm.execute(PolicyAuthValue(), in: session)
+            try test.tpm.execute(PolicyCommandCode(.nvChangeAuth), in: session)
+            try test.tpm.execute(PolicyOR(branches), in: session)
+            try test.tpm.execute(
+                NVChangeAuth(of: index, to: new),
                 authorizedBy: .lastUse(of: session, authValue: old, protecting: .decrypt))
         }
     }

@@ -17,22 +17,21 @@ struct PolicyTests {
     @Test func `the digests are the TPM's`() async throws {
         try await TestTPM.with { test in
             try expect(PolicyDigest().authValue(), test) { (session) throws(TPMError) in
-                try test.tpm.policyAuthValue(session)
+                try test.tpm.execute(PolicyAuthValue(), in: session)
             }
             try expect(PolicyDigest().commandCode(.sign), test) { (session) throws(TPMError) in
-                try test.tpm.policyCommandCode(.sign, in: session)
+                try test.tpm.execute(PolicyCommandCode(.sign), in: session)
             }
             let branches = [PolicyDigest().authValue(), PolicyDigest().commandCode(.sign)]
             try expect(try #require(.or(branches)), test) { (session) throws(TPMError) in
-                try test.tpm.policyAuthValue(session)
-                try test.tpm.policyOR(branches, in: session)
+                try test.tpm.execute(PolicyAuthValue(), in: session)
+                try test.tpm.execute(PolicyOR(branches), in: session)
             }
             let ref = Array("a reference".utf8)
             try expect(PolicyDigest().secret(of: Hierarchy.owner.name, policyRef: ref), test) {
                 (session) throws(TPMError) in
-                try test.tpm.policySecret(
-                    Approval(policyRef: ref), of: Hierarchy.owner, authorizedBy: .emptyPassword,
-                    in: session)
+                try test.tpm.execute(
+                    PolicySecret(Approval(policyRef: ref), of: Hierarchy.owner), in: session)
             }
             #expect(PolicyDigest.or([PolicyDigest()]) == nil)
         }
@@ -45,14 +44,14 @@ struct PolicyTests {
                 TestTPM.signingTemplate([], policy: PolicyDigest().authValue()), authValue: auth)
             _ = try test.sign(with: key, in: .policy, authValue: auth) {
                 (session, _) throws(TPMError) in
-                try test.tpm.policyAuthValue(session)
+                try test.tpm.execute(PolicyAuthValue(), in: session)
             }
             let wrong = try TestTPM.authValue([7, 7, 7, 8])
             #expect(
                 TestTPM.code { () throws(TPMError) in
                     _ = try test.sign(with: key, in: .policy, authValue: wrong) {
                         (session, _) throws(TPMError) in
-                        try test.tpm.policyAuthValue(session)
+                        try test.tpm.execute(PolicyAuthValue(), in: session)
                     }
                 } == 0x98e)
             #expect(
@@ -80,22 +79,23 @@ struct PolicyTests {
             ) throws(TPMError) {
                 _ = try test.sign(with: key, in: .policy) { (session, object) throws(TPMError) in
                     let said = approval(session, object)
-                    let brokerKey = try test.tpm.loadExternal(broker.publicArea)
+                    let brokerKey = try test.tpm.execute(LoadExternal(broker.publicArea))
                     do throws(TPMError) {
-                        try test.tpm.policySigned(
-                            said, signature: broker.sign(signed?(said) ?? said), by: brokerKey,
+                        try test.tpm.execute(
+                            PolicySigned(
+                                said, signature: broker.sign(signed?(said) ?? said), by: brokerKey),
                             in: session)
                     } catch {
-                        try test.tpm.flushContext(brokerKey.handle)
+                        try test.tpm.execute(FlushContext(brokerKey.handle))
                         throw error
                     }
-                    try test.tpm.flushContext(brokerKey.handle)
+                    try test.tpm.execute(FlushContext(brokerKey.handle))
                 }
             }
             try sign { session, object in
                 Approval(
                     nonceTPM: session.nonceTPM, expiration: 30,
-                    commandHash: TPM.signCommandHash(TestTPM.digest, with: object.name),
+                    commandHash: Sign(TestTPM.digest, with: NamedHandle(named: object.name)).hash,
                     policyRef: ref)
             }
             #expect(
@@ -104,7 +104,7 @@ struct PolicyTests {
                         let other = [UInt8](repeating: 1, count: 32)
                         return Approval(
                             nonceTPM: session.nonceTPM,
-                            commandHash: TPM.signCommandHash(other, with: object.name),
+                            commandHash: Sign(other, with: NamedHandle(named: object.name)).hash,
                             policyRef: ref)
                     }
                 } == 0x99d, "an approval of another digest")
@@ -128,9 +128,10 @@ struct PolicyTests {
     @Test func `PolicyRestart resets the policy digest`() async throws {
         try await TestTPM.with { test in
             try test.tpm.withSession(.trial, saltedTo: nil) { (session) throws(TPMError) in
-                try test.tpm.policyAuthValue(session)
-                try test.tpm.policyRestart(session)
-                #expect(try test.tpm.policyGetDigest(session) == PolicyDigest().bytes)
+                try test.tpm.execute(PolicyAuthValue(), in: session)
+                try test.tpm.execute(PolicyRestart(), in: session)
+                #expect(
+                    try test.tpm.execute(PolicyGetDigest(), in: session) == PolicyDigest().bytes)
             }
         }
     }
@@ -140,7 +141,7 @@ struct PolicyTests {
     ) throws {
         try test.tpm.withSession(.trial, saltedTo: nil) { (session) throws(TPMError) in
             try steps(session)
-            #expect(try test.tpm.policyGetDigest(session) == digest.bytes)
+            #expect(try test.tpm.execute(PolicyGetDigest(), in: session) == digest.bytes)
         }
     }
 }

@@ -26,7 +26,7 @@ struct PresencePolicyTests {
                 _ = try test.sign(with: key, in: .policy) { (session, _) throws(TPMError) in
                     try test.approve(
                         Approval(nonceTPM: session.nonceTPM, policyRef: ref), authority, session)
-                    try test.tpm.policyOR(branches, in: session)
+                    try test.tpm.execute(PolicyOR(branches), in: session)
                 }
             }
             try sign(own)
@@ -41,7 +41,7 @@ struct PresencePolicyTests {
             let policy = PolicyDigest().signed(by: try authority.publicArea.name, policyRef: ref)
             let key = try test.create(TestTPM.signingTemplate([], policy: policy))
             for saltedTo in [nil, test.parent] {
-                let session = try test.tpm.startAuthSession(.policy, saltedTo: saltedTo)
+                let session = try test.tpm.execute(StartAuthSession(.policy, saltedTo: saltedTo))
                 let suspended = try test.tpm.suspend(session)
                 #expect(try test.tpm.handles(from: .loadedSessionFirst) == [])
                 try test.tpm.withResumed(suspended) { (session) throws(TPMError) in
@@ -50,13 +50,14 @@ struct PresencePolicyTests {
                         authority, session)
                     try test.tpm.withLoaded(key.privatePart, key.publicArea, under: test.parent) {
                         (object) throws(TPMError) in
-                        _ = try test.tpm.sign(
-                            TestTPM.digest, with: object, authorizedBy: .lastUse(of: session))
+                        _ = try test.tpm.execute(
+                            Sign(TestTPM.digest, with: object), authorizedBy: .lastUse(of: session))
                     }
                 }
             }
-            let given = try test.tpm.suspend(try test.tpm.startAuthSession(.policy, saltedTo: nil))
-            try test.tpm.flushContext(given.handle)
+            let given = try test.tpm.suspend(
+                try test.tpm.execute(StartAuthSession(.policy, saltedTo: nil)))
+            try test.tpm.execute(FlushContext(given.handle))
             #expect(
                 TestTPM.code { () throws(TPMError) in
                     try test.tpm.withResumed(given) { (_) throws(TPMError) in }
@@ -86,8 +87,8 @@ struct PresencePolicyTests {
             }
             func sign(_ ticket: ApprovalTicket) throws(TPMError) {
                 _ = try test.sign(with: key, in: .policy) { (session, _) throws(TPMError) in
-                    try test.tpm.policyTicket(
-                        ticket, for: Approval(policyRef: ref), by: name, in: session)
+                    try test.tpm.execute(
+                        PolicyTicket(ticket, for: Approval(policyRef: ref), by: name), in: session)
                 }
             }
             let valid = try ticket(seconds: 3600)
@@ -118,28 +119,28 @@ struct PresencePolicyTests {
 
     @Test func `an increment of the counter invalidates its policy permanently`() async throws {
         try await TestTPM.with { test in
-            let unwritten = try test.tpm.nvDefineSpace(Self.counterTemplate)
-            try test.tpm.nvIncrement(unwritten, by: Hierarchy.owner, authorizedBy: .emptyPassword)
-            let counter = try test.tpm.nvReadPublic(unwritten.handle)
+            let unwritten = try test.tpm.execute(NVDefineSpace(Self.counterTemplate))
+            try test.tpm.execute(NVIncrement(unwritten, by: Hierarchy.owner))
+            let counter = try test.tpm.execute(NVReadPublic(unwritten.handle))
             #expect(counter.publicArea == Self.counterTemplate.written)
             let value = try test.tpm.nvRead(counter)
             let policy = PolicyDigest().nvEquals(value, in: counter.name)
             try test.tpm.withSession(.trial, saltedTo: nil) { (session) throws(TPMError) in
-                try test.tpm.policyNVEquals(value, in: counter, session: session)
-                #expect(try test.tpm.policyGetDigest(session) == policy.bytes)
+                try test.tpm.execute(PolicyNV(equals: value, in: counter), in: session)
+                #expect(try test.tpm.execute(PolicyGetDigest(), in: session) == policy.bytes)
             }
             let key = try test.create(TestTPM.signingTemplate([], policy: policy))
             func sign() throws(TPMError) {
                 _ = try test.sign(with: key, in: .policy) { (session, _) throws(TPMError) in
-                    try test.tpm.policyNVEquals(value, in: counter, session: session)
+                    try test.tpm.execute(PolicyNV(equals: value, in: counter), in: session)
                 }
             }
             try sign()
-            try test.tpm.nvIncrement(counter, by: Hierarchy.owner, authorizedBy: .emptyPassword)
+            try test.tpm.execute(NVIncrement(counter, by: Hierarchy.owner))
             #expect(TestTPM.code(sign) == 0x126)
-            try test.tpm.nvUndefineSpace(counter)
-            try test.tpm.nvDefineSpace(Self.counterTemplate)
-            try test.tpm.nvIncrement(unwritten, by: Hierarchy.owner, authorizedBy: .emptyPassword)
+            try test.tpm.execute(NVUndefineSpace(counter))
+            try test.tpm.execute(NVDefineSpace(Self.counterTemplate))
+            try test.tpm.execute(NVIncrement(unwritten, by: Hierarchy.owner))
             #expect(TestTPM.code(sign) == 0x126, "a counter made anew begins above the old one")
         }
     }

@@ -114,8 +114,8 @@ struct SessionTests {
                     (object) throws(TPMError) in
                     var nonces: Set<[UInt8]> = []
                     for _ in 0..<4 {
-                        _ = try test.tpm.sign(
-                            TestTPM.digest, with: object,
+                        _ = try test.tpm.execute(
+                            Sign(TestTPM.digest, with: object),
                             authorizedBy: .continuing(session, authValue: auth))
                         nonces.insert(session.nonceTPM)
                     }
@@ -132,22 +132,22 @@ struct SessionTests {
             let template = PublicArea(
                 attributes: [.fixedTPM, .fixedParent, .userWithAuth],
                 detail: .keyedHash(.null, unique: []))
-            let sealed = try secret.withUnsafeBytes { bytes in
-                try test.tpm.withSession(.hmac, saltedTo: test.parent) {
-                    (session) throws(TPMError) in
-                    try test.tpm.create(
-                        template, authValue: auth, sealing: bytes, under: test.parent,
-                        authorizedBy: .lastUse(of: session, protecting: .decrypt))
-                }
+            let sealed = try test.tpm.withSession(.hmac, saltedTo: test.parent) {
+                (session) throws(TPMError) in
+                try test.tpm.execute(
+                    Create(
+                        template, authValue: auth, sealing: SensitiveData(secret),
+                        under: test.parent),
+                    authorizedBy: .lastUse(of: session, protecting: .decrypt))
             }
             let opened = try test.tpm.withSession(.hmac, saltedTo: test.parent) {
                 (session) throws(TPMError) in
                 try test.tpm.withLoaded(sealed.privatePart, sealed.publicArea, under: test.parent) {
                     (item) throws(TPMError) in
-                    try test.tpm.unseal(
-                        item,
+                    try test.tpm.execute(
+                        Unseal(item),
                         authorizedBy: .lastUse(of: session, authValue: auth, protecting: .encrypt)
-                    ) { Array($0) }
+                    ).bytes
                 }
             }
             #expect(opened == secret)
@@ -165,16 +165,16 @@ struct SessionTests {
                 (session) throws(TPMError) in
                 try test.tpm.withLoaded(key.privatePart, key.publicArea, under: test.parent) {
                     (object) throws(TPMError) in
-                    try test.tpm.objectChangeAuth(
-                        of: object, under: test.parent, to: new,
+                    try test.tpm.execute(
+                        ObjectChangeAuth(of: object, under: test.parent, to: new),
                         authorizedBy: .lastUse(of: session, protecting: [.decrypt, .encrypt]))
                 }
             }
             try test.tpm.withSession(.hmac, saltedTo: test.parent) { (session) throws(TPMError) in
                 try test.tpm.withLoaded(changed, key.publicArea, under: test.parent) {
                     (object) throws(TPMError) in
-                    _ = try test.tpm.sign(
-                        TestTPM.digest, with: object,
+                    _ = try test.tpm.execute(
+                        Sign(TestTPM.digest, with: object),
                         authorizedBy: .lastUse(of: session, authValue: new))
                 }
             }
@@ -196,8 +196,8 @@ struct SessionTests {
                     nonceTPM = session.nonceTPM
                     try test.tpm.withLoaded(key.privatePart, key.publicArea, under: test.parent) {
                         (object) throws(TPMError) in
-                        _ = try test.tpm.sign(
-                            TestTPM.digest, with: object,
+                        _ = try test.tpm.execute(
+                            Sign(TestTPM.digest, with: object),
                             authorizedBy: .lastUse(of: session, authValue: auth))
                     }
                 }
@@ -217,7 +217,7 @@ struct SessionTests {
         let nonceCaller = try reader.readSized(maximum: 64)
         let attributes = try reader.read(UInt8.self)
         var mac = HMAC<SHA256>(key: SymmetricKey(data: pin))
-        mac.update(data: TPM.signCommandHash(TestTPM.digest, with: key))
+        mac.update(data: Sign(TestTPM.digest, with: NamedHandle(named: key)).hash)
         mac.update(data: nonceCaller)
         mac.update(data: nonceTPM)
         mac.update(data: [attributes])
@@ -228,8 +228,8 @@ struct SessionTests {
         try await TestTPM.with { test in
             let kind = TestTPM.kind { () throws(TPMError) in
                 try test.tpm.withSession(.hmac, saltedTo: nil) { (session) throws(TPMError) in
-                    _ = try test.tpm.create(
-                        TestTPM.signingTemplate(), under: test.parent,
+                    _ = try test.tpm.execute(
+                        Create(TestTPM.signingTemplate(), under: test.parent),
                         authorizedBy: .lastUse(of: session, protecting: .decrypt))
                 }
             }
@@ -240,7 +240,9 @@ struct SessionTests {
     /// A forged response keeps the library from knowing that the session ended; the TPM has ended
     /// it, or the test does.
     private func flushSessions(_ tpm: TPM) throws {
-        for handle in try tpm.handles(from: .loadedSessionFirst) { try tpm.flushContext(handle) }
+        for handle in try tpm.handles(from: .loadedSessionFirst) {
+            try tpm.execute(FlushContext(handle))
+        }
     }
 }
 

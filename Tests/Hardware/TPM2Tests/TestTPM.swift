@@ -42,7 +42,7 @@ struct TestTPM {
         let tpm = TPM(ResubmittingTransport(wire))
         var parent: TPMObject?
         try tpm.withPrimary(storageTemplate, in: .owner) { (primary) throws(TPMError) in
-            try tpm.evictControl(primary, at: .storageRootKey)
+            try tpm.execute(EvictControl(primary, at: .storageRootKey))
             parent = try TPMObject(handle: .storageRootKey, publicArea: primary.publicArea)
         }
         try body(TestTPM(tpm: tpm, wire: wire, parent: try #require(parent)))
@@ -56,7 +56,8 @@ struct TestTPM {
         let authValue = try Self.authValue(
             Array(#require(SoftwareTPM.current.lockoutPassword).utf8))
         try tpm.withSession(.hmac, saltedTo: nil) { (session) throws(TPMError) in
-            try tpm.dictionaryAttackLockReset(
+            try tpm.execute(
+                DictionaryAttackLockReset(),
                 authorizedBy: .lastUse(of: session, authValue: authValue))
         }
     }
@@ -64,8 +65,8 @@ struct TestTPM {
     /// Makes a key in a salted session.
     func create(_ template: PublicArea, authValue: AuthValue = .empty) throws -> CreatedObject {
         try tpm.withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
-            try tpm.create(
-                template, authValue: authValue, under: parent,
+            try tpm.execute(
+                Create(template, authValue: authValue, under: parent),
                 authorizedBy: .lastUse(of: session, protecting: [.decrypt, .encrypt]))
         }
     }
@@ -79,8 +80,8 @@ struct TestTPM {
             try tpm.withLoaded(key.privatePart, key.publicArea, under: parent) {
                 (object) throws(TPMError) in
                 try prepare(session, object)
-                return try tpm.sign(
-                    Self.digest, with: object,
+                return try tpm.execute(
+                    Sign(Self.digest, with: object),
                     authorizedBy: .lastUse(of: session, authValue: authValue))
             }
         }
@@ -94,23 +95,24 @@ struct TestTPM {
         _ approval: Approval, _ authority: SoftwareAuthority, _ session: Session,
         signedBy signer: SoftwareAuthority? = nil
     ) throws(TPMError) -> ApprovalTicket {
-        let key = try tpm.loadExternal(authority.publicArea, in: .owner)
+        let key = try tpm.execute(LoadExternal(authority.publicArea, in: .owner))
         let result: ApprovalTicket
         do throws(TPMError) {
-            result = try tpm.policySigned(
-                approval, signature: (signer ?? authority).sign(approval), by: key, in: session)
+            result = try tpm.execute(
+                PolicySigned(approval, signature: (signer ?? authority).sign(approval), by: key),
+                in: session)
         } catch {
-            try tpm.flushContext(key.handle)
+            try tpm.execute(FlushContext(key.handle))
             throw error
         }
-        try tpm.flushContext(key.handle)
+        try tpm.execute(FlushContext(key.handle))
         return result
     }
 
     /// Waits until the TPM's clock has advanced by more than this number of seconds.
     func passTime(seconds: UInt64) throws(TPMError) {
-        let end = try tpm.readClock().time + seconds * 1000 + 200
-        while try tpm.readClock().time <= end { usleep(20_000) }
+        let end = try tpm.execute(ReadClock()).time + seconds * 1000 + 200
+        while try tpm.execute(ReadClock()).time <= end { usleep(20_000) }
     }
 
     /// The exact response code with which `body` fails.

@@ -43,10 +43,10 @@ struct VectorTests {
     @Test func `the cpHash of Sign is that of tpm2_sign --cphash`() {
         let key = TPMName(bytes: [0, 0x0b] + [UInt8](repeating: 7, count: 32))
         #expect(
-            hex(TPM.signCommandHash(TestTPM.digest, with: key, scheme: .ecdsaSHA256))
+            hex(Sign(TestTPM.digest, with: NamedHandle(named: key), scheme: .ecdsaSHA256).hash)
                 == "aa625320e546465354453252a6c08cc9a0e07644603f972508eba40f6d16c7c8")
         #expect(
-            hex(TPM.signCommandHash(TestTPM.digest, with: key))
+            hex(Sign(TestTPM.digest, with: NamedHandle(named: key)).hash)
                 == "b71416eeb96438440ca1e55cb33a26dae1f5cf517d09f2c13431d7c3473b9f08")
     }
 

@@ -34,7 +34,7 @@ struct BrokerAbsenceTests {
             [.pin("123456")], broker: SystemPresenceBroker(busAddress: bus))
         let key = try await keystore.createKey(
             KeyRequest(policy: .pin, prompt: BrokerScene.prompt), authorizedBy: presence)
-        return try TPMKeyBlob(key.blob).protection?.userPIN != nil
+        return try TPMKeyBlob(key.blob).protection.userPIN != nil
     }
 
     private func expectRefusal(_ code: KeystoreError.Code = .transient, at bus: String) async {

@@ -61,7 +61,7 @@ struct FloodTests {
             let key = try await scene.key(
                 .pin, ScriptedPresence([.pin("123456")], broker: scene.client))
             let blob = try TPMKeyBlob(key.blob)
-            #expect(blob.protection?.userPIN != nil)
+            #expect(blob.protection.userPIN != nil)
             await flood.stop(SIGKILL)
         }
     }

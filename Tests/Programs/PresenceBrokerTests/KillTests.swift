@@ -243,7 +243,7 @@ struct KillTests {
     private static func flush() throws {
         try look { tpm in
             for first in [TPMHandle.transientFirst, .loadedSessionFirst] {
-                for handle in try tpm.handles(from: first) { try tpm.flushContext(handle) }
+                for handle in try tpm.handles(from: first) { try tpm.execute(FlushContext(handle)) }
             }
         }
     }

@@ -36,12 +36,12 @@ struct OtherUserTests {
                 KeyRequest(policy: .biometryAny, prompt: BrokerScene.prompt),
                 authorizedBy: scene.presence)
             let blob = try TPMKeyBlob(key.blob)
-            let finger = try #require(blob.protection?.finger)
+            let finger = try #require(blob.protection.finger)
             let root = try StorageRoot(
                 anchor: try #require(try await anchors.anchor(StorageRoot.anchorName)))
             let device = TPMDevice { () throws(TPMError) in try TCTIConnection(scene.tpm.tcti) }
             let session = try await device.run { (tpm) throws(TPMError) in
-                try tpm.suspend(try tpm.startAuthSession(.policy, saltedTo: nil))
+                try tpm.suspend(try tpm.execute(StartAuthSession(.policy, saltedTo: nil)))
             }
             async let shown: Void = scene.reader.present(.finger("strangers"))
             let answer = try await Stranger(on: scene.reader.busAddress).call(
@@ -59,24 +59,27 @@ struct OtherUserTests {
                         let approval = Approval(
                             nonceTPM: session.nonceTPM,
                             expiration: ApprovalAuthority.approvalSeconds,
-                            commandHash: TPM.signCommandHash(BrokerScene.digest.bytes, with: name),
+                            commandHash: Sign(
+                                BrokerScene.digest.bytes, with: NamedHandle(named: name)
+                            ).hash,
                             policyRef: PresenceReference.use(
                                 by: Stranger.nobody, under: .biometryAny, enrolmentSet: nil))
                         let authority = try TPMObject(
                             handle: finger.handle ?? .null, publicArea: finger.authority)
                         // The TPM accepts the signature of the broker for that user.
-                        _ = try tpm.policySigned(
-                            approval,
-                            signature: .ecdsa(
-                                hash: .sha256, r: Array(raw[..<32]), s: Array(raw[32...])),
-                            by: authority, in: session)
+                        _ = try tpm.execute(
+                            PolicySigned(
+                                approval,
+                                signature: .ecdsa(
+                                    hash: .sha256, r: Array(raw[..<32]), s: Array(raw[32...])),
+                                by: authority), in: session)
                         try tpm.withStorageRoot(root) { (parent) throws(TPMError) in
                             try tpm.withLoaded(
                                 blob.key.privatePart, blob.key.publicArea, under: parent
                             ) {
                                 (object) throws(TPMError) in
-                                _ = try tpm.sign(
-                                    BrokerScene.digest.bytes, with: object,
+                                _ = try tpm.execute(
+                                    Sign(BrokerScene.digest.bytes, with: object),
                                     authorizedBy: .lastUse(of: session))
                             }
                         }

@@ -11,17 +11,21 @@ extension RawTPM {
 
     /// The certificate of the endorsement key, DER.
     package var endorsementCertificate: Data {
-        get throws(TPMError) { Data(try tpm.nvRead(tpm.nvReadPublic(Self.endorsementIndex))) }
+        get throws(TPMError) {
+            Data(try tpm.nvRead(tpm.execute(NVReadPublic(Self.endorsementIndex))))
+        }
     }
 
     /// `TPM2_ActivateCredential` for a loaded attestation key.
     ///
     /// - Returns: The secret.
     package func activate(_ object: TPMObject, blob: Data, secret: Data) throws(TPMError) -> Data {
-        try tpm.activateCredential(
-            Array(blob), secret: Array(secret), for: object, authorizedBy: .emptyPassword,
-            with: tpm.readPublic(Self.endorsementKey), authorizedBy: .emptyPassword
-        ) { Data($0) }
+        Data(
+            try tpm.execute(
+                ActivateCredential(
+                    Array(blob), secret: Array(secret), for: object,
+                    with: tpm.execute(ReadPublic(Self.endorsementKey)))
+            ).bytes)
     }
 
     /// A branch `PolicySigned` by an approval key, as the presence broker's clients declare it.
@@ -63,16 +67,17 @@ extension RawTPM {
         try tpm.withSession(.policy, saltedTo: nil) { (session) throws(TPMError) in
             let approval = Approval(
                 nonceTPM: session.nonceTPM,
-                commandHash: TPM.signCommandHash(digest, with: try key.name),
+                commandHash: Sign(digest, with: NamedHandle(named: try key.name)).hash,
                 policyRef: finger.reference)
             return try with(key) { (object) throws(TPMError) in
                 try with(finger.approvalKey) { (authority) throws(TPMError) in
-                    let signature = try tpm.sign(
-                        approval.digest, with: authority, authorizedBy: .emptyPassword)
-                    try tpm.policySigned(approval, signature: signature, by: authority, in: session)
+                    let signature = try tpm.execute(Sign(approval.digest, with: authority))
+                    try tpm.execute(
+                        PolicySigned(approval, signature: signature, by: authority), in: session)
                 }
-                try tpm.policyOR(finger.branches, in: session)
-                return try tpm.sign(digest, with: object, authorizedBy: .lastUse(of: session))
+                try tpm.execute(PolicyOR(finger.branches), in: session)
+                return try tpm.execute(
+                    Sign(digest, with: object), authorizedBy: .lastUse(of: session))
             }
         }
     }

@@ -33,7 +33,7 @@ package final class RawTPM {
         let tpm = TPM(transport)
         let template = Self.storageTemplate(Self.born.union(.noDA))
         parent = try tpm.withPrimary(template, in: .owner) { (primary) throws(TPMError) in
-            try tpm.evictControl(primary, at: .storageRootKey)
+            try tpm.execute(EvictControl(primary, at: .storageRootKey))
             return try TPMObject(handle: .storageRootKey, publicArea: primary.publicArea)
         }
         self.tpm = tpm
@@ -73,7 +73,7 @@ package final class RawTPM {
     package func create(_ template: PublicArea, under parent: TPMObject? = nil) throws(TPMError)
         -> Key
     {
-        let made = try tpm.create(template, under: parent ?? self.parent)
+        let made = try tpm.execute(Create(template, under: parent ?? self.parent))
         return Key(privatePart: made.privatePart, area: made.publicArea, created: made)
     }
 
@@ -121,7 +121,7 @@ package final class RawTPM {
     /// Removes all objects that an attempt left in the TPM.
     package func flush() {
         for handle in (try? tpm.handles(from: .transientFirst)) ?? [] {
-            try? tpm.flushContext(handle)
+            try? tpm.execute(FlushContext(handle))
         }
     }
 
@@ -143,14 +143,14 @@ package final class RawTPM {
     ) throws(TPMError) -> SignedAttest {
         try with(signer) { (signer) throws(TPMError) in
             guard !branches.isEmpty else {
-                return try tpm.certify(
-                    object, by: signer, challenge: challenge, authorizedBy: .emptyPassword)
+                return try tpm.execute(Certify(object, by: signer, challenge: challenge))
             }
             return try tpm.withSession(.policy, saltedTo: nil) { (session) throws(TPMError) in
-                try tpm.policyCommandCode(.certify, in: session)
-                if branches.count > 1 { try tpm.policyOR(branches, in: session) }
-                return try tpm.certify(
-                    object, by: signer, challenge: challenge, authorizedBy: .lastUse(of: session))
+                try tpm.execute(PolicyCommandCode(.certify), in: session)
+                if branches.count > 1 { try tpm.execute(PolicyOR(branches), in: session) }
+                return try tpm.execute(
+                    Certify(object, by: signer, challenge: challenge),
+                    authorizedBy: .lastUse(of: session))
             }
         }
     }
@@ -184,7 +184,7 @@ package final class RawTPM {
     /// Signs a digest with the key's empty authValue.
     package func sign(_ digest: [UInt8], with key: Key) throws(TPMError) -> TPMSignature {
         try with(key) { (object) throws(TPMError) in
-            try tpm.sign(digest, with: object, authorizedBy: .emptyPassword)
+            try tpm.execute(Sign(digest, with: object))
         }
     }
 

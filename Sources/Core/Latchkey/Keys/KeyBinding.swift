@@ -34,14 +34,13 @@ package struct KeyBinding: Hashable, Sendable {
         guard self.digest.count == SHA256.byteCount else { return nil }
     }
 
-    /// Checks a key against the binding that its stored bytes record. Keys of earlier versions
-    /// record none.
+    /// Checks a key against the binding that its stored bytes record.
     ///
     /// - Throws: ``KeystoreError`` with code `damaged`.
     package static func check(
         _ recorded: KeyBinding?, of key: HardwareKey
     ) throws(KeystoreError) {
-        guard recorded == nil || recorded == KeyBinding(key) else {
+        guard recorded == KeyBinding(key) else {
             throw .damaged("the key's ID or label does not match the stored key data")
         }
     }

@@ -142,8 +142,7 @@ public protocol Keystore: Sendable {
         -> KeyAttestation
 
     /// Whether ``attest(_:for:)`` works for the key in the forms of the standards, without a
-    /// prompt. Keys that an earlier version created under a policy with user verification can only
-    /// be attested in the form ``AttestationRequest/Form/creation``. Does not use the hardware.
+    /// prompt. Does not use the hardware.
     func isAttestable(_ key: HardwareKey) -> Bool
 
 }

@@ -110,16 +110,17 @@ extension TPM {
         for profile in EndorsementProfile.all where present.contains(profile.index) {
             guard
                 let certificate = CertificateFacts.split(
-                    try nvRead(try nvReadPublic(profile.index))
+                    try nvRead(try execute(NVReadPublic(profile.index)))
                 ).first,
                 let facts = try? CertificateFacts(certificate),
                 let location = try location(of: profile, facts)
             else { continue }
             var certificates = [Data(certificate)]
             for index in present where index.rawValue & 0x1ff >= 0x100 {
-                certificates += CertificateFacts.split(try nvRead(try nvReadPublic(index))).map {
-                    Data($0)
-                }
+                certificates += CertificateFacts.split(try nvRead(try execute(NVReadPublic(index))))
+                    .map {
+                        Data($0)
+                    }
             }
             return EndorsementKey(location: location, certificates: certificates)
         }
@@ -168,7 +169,7 @@ extension TPM {
 
     private func persistentArea(_ handle: TPMHandle) throws(TPMError) -> PublicArea? {
         do {
-            return try readPublic(handle).publicArea
+            return try execute(ReadPublic(handle)).publicArea
         } catch {
             guard error.responseCode?.base == .handle else { throw error }
             return nil

@@ -7,7 +7,7 @@ extension TPMKeyBlob {
     func presenceStatement(under policy: AccessPolicy) throws(TPMError) -> PresenceStatement {
         var branches: [PresenceStatement.Branch] = []
         let reuse = UInt16(policy.reuseSeconds)
-        if let finger = protection?.finger {
+        if let finger = protection.finger {
             branches.append(
                 .signed(
                     PresenceStatement.Signed(
@@ -20,7 +20,7 @@ extension TPMKeyBlob {
                                 value: counter.value)
                         })))
         }
-        if let pin = protection?.userPIN {
+        if let pin = protection.userPIN {
             branches.append(
                 .pin(
                     PresenceStatement.UserPIN(
@@ -28,9 +28,11 @@ extension TPMKeyBlob {
                         reset: Data(pin.resetPolicy.bytes), reuse: reuse))
             )
         }
-        if protection?.certifies == true { branches.append(.certify) }
+        if try self.branches(under: policy).last == PresenceProtection.certification {
+            branches.append(.certify)
+        }
         return PresenceStatement(
-            branches: branches, endsWithAuthValue: protection?.authValue != nil)
+            branches: branches, endsWithAuthValue: protection.authValue != nil)
     }
 }
 

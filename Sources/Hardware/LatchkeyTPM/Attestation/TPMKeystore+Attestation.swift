@@ -33,35 +33,20 @@ extension TPMKeystore {
     }
 
     public func isAttestable(_ key: HardwareKey) -> Bool {
-        guard let blob = try? keyBlob(of: key) else { return false }
-        return blob.protection?.certifies == true || key.policy.requirement == .none
+        (try? keyBlob(of: key)) != nil
     }
 
     /// The permission for a statement, without a proof of the user's presence.
     private func permission(
         to form: AttestationRequest.Form, _ key: HardwareKey, _ blob: TPMKeyBlob
     ) throws(KeystoreError) -> CertificationPermission {
-        if form == .creation {
-            guard let creation = blob.creation else {
-                throw .unsupported(
-                    "the key has no creation ticket",
-                    recovery: "Create a new key and attest that key.")
-            }
-            return .ticket(creation)
+        if form == .creation, let origin = blob.origin { return .ticket(origin) }
+        if let kept = try authorization(of: key, blob), !kept.hasPIN { return .kept(kept) }
+        let branches = try KeystoreError.explaining { () throws(TPMError) in
+            try blob.branches(under: key.policy)
         }
-        if let protection = blob.protection, protection.certifies {
-            let branches = try KeystoreError.explaining { () throws(TPMError) in
-                try protection.branches(under: key.policy)
-            }
-            return .branch(branches, protection.ownAuthValue)
-        }
-        guard key.policy.requirement == .none else {
-            throw .unsupported(
-                "an earlier version created the key, and its policy permits no certification",
-                recovery: "Create a new key and attest that key, or use the form ‘creation’.")
-        }
-        guard let kept = try authorization(of: key, blob) else { return .emptyAuthValue }
-        return .kept(kept)
+        return branches.isEmpty
+            ? .emptyAuthValue : .branch(branches, blob.protection.ownAuthValue)
     }
 
     private func attestation(
@@ -126,7 +111,7 @@ extension TPMKeystore {
 /// The authorization of a statement about a key.
 enum CertificationPermission: Sendable {
     /// The proof of its creation.
-    case ticket(TPMKeyBlob.Creation)
+    case ticket(TPMKeyBlob.Origin)
     /// The last of the branches of its policy, and its authValue if the policy requires that too.
     case branch([PolicyDigest], AuthValue?)
     /// Its empty authValue.
@@ -138,7 +123,7 @@ enum CertificationPermission: Sendable {
 extension AttestationRequest {
     /// The counter whose value to attest too: the key is lost when it changes.
     fileprivate func counter(of blob: TPMKeyBlob) -> NVIndex? {
-        form == .creation ? nil : blob.protection?.finger?.counter?.index
+        form == .creation ? nil : blob.protection.finger?.counter?.index
     }
 }
 
@@ -178,7 +163,8 @@ extension TPM {
                     }
                 }
                 let count = try counter.map { (index) throws(TPMError) in
-                    let said = try nvCertify(index, by: attestationKey, challenge: challenge)
+                    let said = try execute(
+                        NVCertify(index, by: attestationKey, challenge: challenge))
                     return try Self.checked(said, by: attestationKey, challenge) { statement in
                         if case .nv(index.name, 0, _) = statement { true } else { false }
                     }
@@ -195,32 +181,36 @@ extension TPM {
     ) throws(TPMError) -> SignedAttest {
         switch permission {
         case .ticket(let creation):
-            return try certifyCreation(
-                of: object, creationHash: creation.hash, creationTicket: creation.ticket,
-                challenge: challenge,
-                by: signer)
+            return try execute(
+                CertifyCreation(
+                    of: object, creationHash: creation.creationHash,
+                    creationTicket: creation.creationTicket, challenge: challenge, by: signer))
         case .emptyAuthValue:
-            return try certify(
-                object, by: signer, challenge: challenge, authorizedBy: .emptyPassword)
+            return try execute(Certify(object, by: signer, challenge: challenge))
         case .branch(let branches, let authValue):
             // Only an authValue needs a salt: nothing else in the session is secret.
             return try withSession(.policy, saltedTo: authValue == nil ? nil : parent) {
                 (session) throws(TPMError) in
-                try policyCommandCode(.certify, in: session)
-                if branches.count > 1 { try policyOR(branches, in: session) }
-                if authValue != nil { try policyAuthValue(session) }
-                return try certify(
-                    object, by: signer, challenge: challenge,
+                for assertion in PresenceProtection.certifying {
+                    try satisfy(assertion, in: session)
+                }
+                if branches.count > 1 { try execute(PolicyOR(branches), in: session) }
+                if authValue != nil { try execute(PolicyAuthValue(), in: session) }
+                return try execute(
+                    Certify(object, by: signer, challenge: challenge),
                     authorizedBy: .lastUse(of: session, authValue: authValue ?? .empty))
             }
         case .kept(let kept):
+            guard let binding = blob.binding else {
+                throw TPMError(.malformed, reason: "the key has no binding")
+            }
             return try withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
                 let authValue = try authValue(
-                    in: kept, boundTo: blob.binding,
+                    in: kept, boundTo: binding,
                     authorizedBy: .continuing(
                         session, authValue: kept.authValue(nil), protecting: .encrypt))
-                return try certify(
-                    object, by: signer, challenge: challenge,
+                return try execute(
+                    Certify(object, by: signer, challenge: challenge),
                     authorizedBy: .lastUse(of: session, authValue: authValue))
             }
         }

@@ -122,9 +122,8 @@ extension TPMKeystore {
         if let anchor = try await anchors.anchor(name) { return try Self.signer(anchor, root) }
         let created = try await createObject(
             KeyTemplates.attestationKey, authValue: .empty, under: root)
-        var blob = TPMKeyBlob(created, hasEmptyAuth: true, under: root)
-        blob.creation = nil
-        let stored = try await anchors.anchor(name, is: try serialized(blob))
+        let stored = try await anchors.anchor(
+            name, is: try serialized(TPMKeyBlob(created, .open, under: root)))
         return try Self.signer(stored, root)
     }
 
@@ -236,19 +235,18 @@ extension TPM {
                         (session) throws(TPMError) in
                         if !opensWithPassword {
                             let approval = Approval(nonceTPM: session.nonceTPM)
-                            try policySecret(
-                                approval, of: Hierarchy.endorsement, authorizedBy: .emptyPassword,
-                                in: session)
+                            try execute(
+                                PolicySecret(approval, of: Hierarchy.endorsement), in: session)
                         }
                         let salted = Authorization.lastUse(of: session, protecting: .encrypt)
-                        return try activateCredential(
-                            Array(challenge.credentialBlob),
-                            secret: Array(challenge.encryptedSecret),
-                            for: attestationKey,
-                            authorizedBy: opensWithPassword ? salted : .emptyPassword,
-                            with: endorsementKey,
-                            authorizedBy: opensWithPassword ? .emptyPassword : salted
-                        ) { SecretBytes(copying: $0) }
+                        return SecretBytes(
+                            try execute(
+                                ActivateCredential(
+                                    Array(challenge.credentialBlob),
+                                    secret: Array(challenge.encryptedSecret), for: attestationKey,
+                                    with: endorsementKey),
+                                authorizedBy: opensWithPassword ? salted : .emptyPassword,
+                                opensWithPassword ? .emptyPassword : salted))
                     }
                 }
             }

@@ -6,8 +6,7 @@ extension ApprovalAuthority {
     /// Lets an attestation key state that the approval key is in this TPM: Load, StartAuthSession,
     /// Certify, FlushContext.
     ///
-    /// The broker's authValue permits it, so it works for keys of earlier versions too. The caller
-    /// verifies that the administrator asks.
+    /// The broker's authValue permits it. The caller verifies that the administrator asks.
     ///
     /// - Parameter challenge: 8 to 64 bytes.
     package func certifyKey(
@@ -25,8 +24,8 @@ extension ApprovalAuthority {
                         (signer) throws(TPMError) in
                         let said = try tpm.withSession(.hmac, saltedTo: authority.parent) {
                             (session) throws(TPMError) in
-                            try tpm.certify(
-                                authority.key, by: signer, challenge: Array(challenge),
+                            try tpm.execute(
+                                Certify(authority.key, by: signer, challenge: Array(challenge)),
                                 authorizedBy: .lastUse(of: session, authValue: authority.authValue))
                         }
                         guard let signature = ECDSASignature(said.signature) else {

@@ -98,11 +98,11 @@ extension ApprovalAuthority {
     static func commandHash(of use: ApprovalRequest.Use, _ keyName: Data) -> [UInt8] {
         let name = TPMName(bytes: Array(keyName))
         return switch use {
-        case .sign(let digest): TPM.signCommandHash(digest.bytes, with: name)
+        case .sign(let digest): Sign(digest.bytes, with: NamedHandle(named: name)).hash
         case .signNamingScheme(let digest):
-            TPM.signCommandHash(digest.bytes, with: name, scheme: .ecdsaSHA256)
-        case .unseal: TPM.unsealCommandHash(name)
-        case .mac(let message): TPM.hmacCommandHash(Array(message), with: name)
+            Sign(digest.bytes, with: NamedHandle(named: name), scheme: .ecdsaSHA256).hash
+        case .unseal: Unseal(NamedHandle(named: name)).hash
+        case .mac(let message): Hmac(of: Array(message), with: NamedHandle(named: name)).hash
         }
     }
 }

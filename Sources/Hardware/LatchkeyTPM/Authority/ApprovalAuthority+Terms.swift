@@ -84,7 +84,7 @@ extension TPM {
     func isIntact(_ publicArea: Data, _ store: AuthorityStore) throws(TPMError) -> Bool {
         let expected = try NVIndex(unmarshalling: publicArea)
         do {
-            if try nvReadPublic(expected.handle) == expected { return true }
+            if try execute(NVReadPublic(expected.handle)) == expected { return true }
         } catch {
             guard case .response(.handle) = error.kind else { throw error }
         }
@@ -102,7 +102,7 @@ extension TPM {
         try withAuthority(store) { (authority) throws(TPMError) in
             try authority.withApproval(of: PresenceReference.enrolmentChange(of: user)) {
                 (authorization) throws(TPMError) in
-                try nvIncrement(counter, authorizedBy: authorization)
+                try execute(NVIncrement(counter), authorizedBy: authorization)
             }
         }
     }
@@ -114,9 +114,9 @@ extension TPM {
     func removeUnwritten(_ publicArea: Data) throws(TPMError) {
         let expected = try NVPublicArea(unmarshalling: publicArea)
         do throws(TPMError) {
-            let found = try nvReadPublic(expected.index)
+            let found = try execute(NVReadPublic(expected.index))
             guard found.publicArea != expected, found.publicArea.written == expected else { return }
-            try nvUndefineSpace(found)
+            try execute(NVUndefineSpace(found))
         } catch {
             // The index does not exist, or the owner's password is required.
             guard error.responseCode != nil else { throw error }
@@ -142,7 +142,7 @@ extension TPM {
             $0.enrolment = .init(set: Data(), counter: Data(area.written.marshalled))
         }
         do throws(TPMError) {
-            let unwritten = try nvDefineSpace(area)
+            let unwritten = try execute(NVDefineSpace(area))
             try increment(unwritten, of: user, store)
         } catch {
             guard error.command == .nvDefineSpace, error.responseCode != nil else { throw error }

@@ -124,15 +124,15 @@ extension TPM {
         else { return }
         let unwritten = try withAuthority(store) { (authority) throws(TPMError) in
             try withSession(.hmac, saltedTo: authority.parent) { (session) throws(TPMError) in
-                try nvDefineSpace(
-                    area, authValue: initial,
+                try execute(
+                    NVDefineSpace(area, authValue: initial),
                     authorizedBy: .lastUse(of: session, protecting: .decrypt))
             }
         }
         do {
             try write(pin, to: unwritten, store)
         } catch {
-            try? nvUndefineSpace(unwritten)
+            try? execute(NVUndefineSpace(unwritten))
             throw error
         }
     }
@@ -148,7 +148,9 @@ extension TPM {
                 of: reference, among: [policy, PresenceProtection.UserPIN.changePolicy]
             ) {
                 (authorization) throws(TPMError) in
-                try nvWrite(count.marshalled, to: index, authorizedBy: authorization)
+                try execute(
+                    NVWrite(SensitiveData(count.marshalled), to: index), authorizedBy: authorization
+                )
             }
         }
     }

@@ -62,7 +62,7 @@ final class AuthorityStore: Sendable {
 /// The persistent state of the presence broker, in a file that only the broker can read. The
 /// approval key's authValue is in a separate file, see ``AuthoritySecret``.
 struct AuthorityState: Codable, Sendable {
-    static let currentVersion = 2
+    static let currentVersion = 1
 
     var version = currentVersion
     /// The pinned storage root key.

@@ -27,8 +27,8 @@ extension TPM {
             let root = try discoverStorageRoot(pinned: nil)
             let authValue = try authValue(store)
             let created = try withSaltedSession(under: root) { (session, parent) throws(TPMError) in
-                try create(
-                    KeyTemplates.approvalKey, authValue: authValue, under: parent,
+                try execute(
+                    Create(KeyTemplates.approvalKey, authValue: authValue, under: parent),
                     authorizedBy: .lastUse(of: session, protecting: .decrypt))
             }
             try store.replace(
@@ -76,7 +76,7 @@ extension TPM {
         let publicArea = try PublicArea(unmarshalling: state.publicArea)
         for handle in try handles(from: first, count: UInt32(Self.keyHandles.count))
         where Self.keyHandles.contains(handle) {
-            guard try readPublic(handle).publicArea == publicArea else { continue }
+            guard try execute(ReadPublic(handle)).publicArea == publicArea else { continue }
             return handle
         }
         return nil
@@ -107,7 +107,7 @@ extension TPM {
         guard let handle = Self.keyHandles.first(where: { !used.contains($0) }) else { return }
         try withAuthority(store) { (authority) throws(TPMError) in
             do throws(TPMError) {
-                try evictControl(authority.key, at: handle)
+                try execute(EvictControl(authority.key, at: handle))
             } catch {
                 // Without memory or the owner's password, clients load the public area for each
                 // use.
@@ -149,8 +149,8 @@ struct LoadedAuthority {
     /// Signs an approval: StartAuthSession, Sign.
     func sign(_ approval: Approval) throws(TPMError) -> TPMSignature {
         try tpm.withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
-            try tpm.sign(
-                approval.digest, with: key,
+            try tpm.execute(
+                Sign(approval.digest, with: key),
                 authorizedBy: .lastUse(of: session, authValue: authValue))
         }
     }
@@ -167,8 +167,9 @@ struct LoadedAuthority {
     ) throws(TPMError) -> R {
         try tpm.withSession(.policy, saltedTo: parent) { (session) throws(TPMError) in
             let approval = Approval(nonceTPM: session.nonceTPM, policyRef: reference)
-            _ = try tpm.policySigned(approval, signature: try sign(approval), by: key, in: session)
-            if branches.count > 1 { try tpm.policyOR(branches, in: session) }
+            _ = try tpm.execute(
+                PolicySigned(approval, signature: try sign(approval), by: key), in: session)
+            if branches.count > 1 { try tpm.execute(PolicyOR(branches), in: session) }
             return try body(.lastUse(of: session))
         }
     }

@@ -81,7 +81,7 @@ extension TPM {
     /// Reads the state without a change. One command.
     func storageRootState() throws(TPMError) -> StorageRootState {
         do {
-            let object = try readPublic(.storageRootKey)
+            let object = try execute(ReadPublic(.storageRootKey))
             return object.publicArea.isMade(from: KeyTemplates.storageRoot)
                 ? .usable(object) : .foreign
         } catch {
@@ -164,7 +164,7 @@ extension TPM {
     ///   the same key.
     private func persist(_ primary: TPMObject) throws(TPMError) -> Bool {
         do {
-            try evictControl(primary, at: .storageRootKey)
+            try execute(EvictControl(primary, at: .storageRootKey))
             return true
         } catch {
             switch error.kind {

@@ -94,36 +94,26 @@ actor TPMDevice {
     }
 
     /// Uses a held connection, then releases it.
-    ///
-    /// - Parameter work: Done on the result of `body` while the TPM flushes the object.
-    func use<R, S: Sendable>(
-        _ use: HeldUse, whileReleasing work: @Sendable (R) -> S,
-        _ body: @Sendable (TPM, Session, TPMObject) throws(TPMError) -> R
-    ) throws(TPMError) -> S {
+    func use<R: Sendable>(
+        _ use: HeldUse, _ body: @Sendable (TPM, Session, TPMObject) throws(TPMError) -> R
+    ) throws(TPMError) -> R {
         guard let held = held.removeValue(forKey: use.id) else {
             throw TPMError(.transport(.broken), reason: "the connection to the TPM was closed")
         }
-        let response: R
-        do {
-            response = try body(held.tpm, held.session, held.object)
-        } catch {
-            Self.release(held) {}
-            throw error
-        }
-        return Self.release(held) { work(response) }
+        defer { Self.release(held) }
+        return try body(held.tpm, held.session, held.object)
     }
 
     /// Releases a held connection.
     func drop(_ use: HeldUse) {
-        if let held = held.removeValue(forKey: use.id) { Self.release(held) {} }
+        if let held = held.removeValue(forKey: use.id) { Self.release(held) }
     }
 
-    /// Flushes explicitly, although the resource manager would flush too. Does `work` while the TPM
-    /// flushes the object.
-    private static func release<R>(_ held: Held, meanwhile work: () -> R) -> R {
+    /// Flushes explicitly, although the resource manager would flush too.
+    private static func release(_ held: Held) {
         defer { held.transport.close() }
-        if held.session.isLoaded { try? held.tpm.flushContext(held.session.handle) }
-        return held.tpm.flushContext(held.object.handle, meanwhile: work).result
+        if held.session.isLoaded { try? held.tpm.execute(FlushContext(held.session.handle)) }
+        try? held.tpm.execute(FlushContext(held.object.handle))
     }
 
     private func connected<R: Sendable>(_ body: @Sendable (TPM) throws(TPMError) -> R)

@@ -3,12 +3,30 @@ internal import FoundationEssentials
 internal import Latchkey
 internal import TPM2
 
-/// The authorizations of a key other than its own PIN: the presence broker's approval, the PIN of
-/// an index, or either, and for certification none.
+/// What authorizes the uses of a stored object.
 ///
-/// It is stored with the key and is not trusted: the digest of the policy is computed from it and
-/// must match that of the key.
-struct PresenceProtection: Hashable, Sendable {
+/// It is stored with the object and is not trusted: the public area is computed from it and must
+/// match that of the object.
+enum PresenceProtection: Hashable, Sendable {
+    /// An empty authValue: the policy `none`.
+    case open
+    /// The object's own PIN, whose wrong entries the TPM counts. Under the policy `userPresence`
+    /// also a fingerprint.
+    case ownPIN(salt: [UInt8], finger: Finger?)
+    /// The presence broker.
+    case broker(BrokerProof, reuseSecret: [UInt8]?)
+    /// The PIN of an index that only this key uses.
+    case gate(UserPIN)
+    /// A random authValue in an index without a PIN.
+    case secretIndex
+
+    /// The proofs of the presence broker that open an object.
+    enum BrokerProof: Hashable, Sendable {
+        case finger(Finger)
+        case pin(UserPIN)
+        case either(Finger, UserPIN)
+    }
+
     /// The branch of the policy that a fingerprint satisfies.
     struct Finger: Hashable, Sendable {
         let user: UInt32
@@ -36,45 +54,100 @@ struct PresenceProtection: Hashable, Sendable {
         /// the index of a revocable key was written once.
         let resetPolicy: PolicyDigest
 
-        /// The branch with which the current PIN authorizes its change.
-        static let changePolicy = PolicyDigest().authValue().commandCode(.nvChangeAuth)
+        /// The assertions of the branch with which the current PIN authorizes its change.
+        static let changing: [any PolicyAssertion] = [
+            PolicyAuthValue(), PolicyCommandCode(.nvChangeAuth),
+        ]
+        static let changePolicy = PolicyDigest(changing)
 
         var branches: [PolicyDigest] { [resetPolicy, Self.changePolicy] }
     }
 
-    let finger: Finger?
-    let userPIN: UserPIN?
-    /// The key's authValue, 32 random bytes, for a policy with a reuse time. Nil for other policies
-    /// and for keys of earlier versions.
-    ///
-    /// The ticket of a reusable proof crosses the bus in plain text and is valid in any session.
-    /// The key's policy also requires this secret, which never crosses the bus, so that a ticket
-    /// alone authorizes nothing.
-    let authValue: [UInt8]?
-
-    /// Whether the last branch of the policy permits `TPM2_Certify` without any authorization. It
-    /// permits nothing else, so that a verifier can learn the policy of the key without a prompt.
-    /// False for secrets and for keys of earlier versions.
-    let certifies: Bool
-
     static let authValueBytes = 32
 
-    /// The branch for `TPM2_Certify`.
-    static let certification = PolicyDigest().commandCode(.certify)
+    /// The assertions of the branch for `TPM2_Certify`, without any authorization. It permits
+    /// nothing else, so that a verifier can learn the policy of a key without a prompt.
+    static let certifying: [any PolicyAssertion] = [PolicyCommandCode(.certify)]
+    static let certification = PolicyDigest(certifying)
+
+    /// The branch of the policy that a fingerprint satisfies.
+    var finger: Finger? {
+        switch self {
+        case .ownPIN(_, let finger): finger
+        case .broker(.finger(let finger), _), .broker(.either(let finger, _), _): finger
+        case .open, .broker(.pin, _), .gate, .secretIndex: nil
+        }
+    }
+
+    /// The index whose PIN satisfies a branch of the policy.
+    var userPIN: UserPIN? {
+        if case .gate(let pin) = self { pin } else { brokerPIN }
+    }
 
     /// The user's PIN that the presence broker manages. Wrong PINs count for its index alone.
-    var brokerPIN: UserPIN? { userPIN.flatMap { $0.isOnce ? nil : $0 } }
+    var brokerPIN: UserPIN? {
+        switch self {
+        case .broker(.pin(let pin), _), .broker(.either(_, let pin), _): pin
+        default: nil
+        }
+    }
+
+    /// The salt of the object's own PIN.
+    var pinSalt: [UInt8]? {
+        if case .ownPIN(let salt, _) = self { salt } else { nil }
+    }
+
+    /// The object's authValue, 32 random bytes, for a policy with a reuse time.
+    ///
+    /// The ticket of a reusable proof crosses the bus in plain text and is valid in any session.
+    /// The object's policy also requires this secret, which never crosses the bus, so that a ticket
+    /// alone authorizes nothing.
+    var authValue: [UInt8]? {
+        if case .broker(_, let secret) = self { secret } else { nil }
+    }
 
     /// ``authValue`` in the TPM's type.
     var ownAuthValue: AuthValue? { authValue?.withUnsafeBytes { AuthValue($0) } }
 
-    /// The branches of the key's policy: fingerprint, PIN, certification.
-    func branches(under policy: AccessPolicy) throws(TPMError) -> [PolicyDigest] {
+    /// Whether an index of the TPM is necessary, so that removing it revokes the key.
+    var isRevocable: Bool {
+        switch self {
+        case .gate, .secretIndex: true
+        case .open, .ownPIN, .broker: false
+        }
+    }
+
+    /// Whether only the object's policy authorizes its use.
+    var isPolicyOnly: Bool {
+        switch self {
+        case .broker, .gate: true
+        case .open, .ownPIN, .secretIndex: false
+        }
+    }
+
+    /// Whether it has exactly the parts that the policy requires.
+    func fits(_ policy: AccessPolicy) -> Bool {
+        switch self {
+        case .open, .secretIndex: policy.requirement == .none && policy.reuseSeconds == 0
+        case .gate: policy.requirement == .pin && policy.reuseSeconds == 0
+        case .ownPIN(_, let finger):
+            policy.requirement == (finger == nil ? .pin : .userPresence)
+                && policy.reuseSeconds == 0
+        case .broker(let proof, let reuseSecret):
+            proof.fits(policy) && (reuseSecret != nil) == (policy.reuseSeconds > 0)
+        }
+    }
+
+    /// The branches of the policy: fingerprint, PIN, certification.
+    ///
+    /// - Parameter certifies: Whether the object is a signing key, whose policy permits
+    ///   certification.
+    func branches(under policy: AccessPolicy, certifies: Bool) throws(TPMError) -> [PolicyDigest] {
         var branches: [PolicyDigest] = []
         if let finger {
             var digest = PolicyDigest()
             if let counter = finger.counter {
-                digest = digest.nvEquals(counter.bytes, in: counter.index.name)
+                digest = PolicyDigest([PolicyNV(equals: counter.bytes, in: counter.index)])
             }
             branches.append(
                 digest.signed(
@@ -85,15 +158,25 @@ struct PresenceProtection: Hashable, Sendable {
                 PolicyDigest().secret(
                     of: userPIN.index.name, policyRef: PresenceReference.pin(under: policy)))
         }
-        if certifies { branches.append(Self.certification) }
+        if certifies, isPolicyOnly || pinSalt != nil { branches.append(Self.certification) }
         return branches
     }
 
-    /// The digest of the key's policy.
-    func digest(under policy: AccessPolicy) throws(TPMError) -> [UInt8] {
-        let branches = try branches(under: policy)
+    /// The digest of the policy.
+    func digest(under policy: AccessPolicy, certifies: Bool) throws(TPMError) -> [UInt8] {
+        let branches = try branches(under: policy, certifies: certifies)
         let digest = PolicyDigest.or(branches) ?? branches.first
         return (authValue == nil ? digest : digest?.authValue())?.bytes ?? []
+    }
+}
+
+extension PresenceProtection.BrokerProof {
+    func fits(_ policy: AccessPolicy) -> Bool {
+        switch self {
+        case .finger: policy.hasFinger && !policy.hasPIN
+        case .pin: policy.requirement == .pin
+        case .either: policy.requirement == .userPresence
+        }
     }
 }
 
@@ -104,24 +187,32 @@ extension PresenceProtection.Finger {
 }
 
 extension PresenceProtection {
-    /// Decodes and checks the broker's terms for a policy.
+    /// Creates the protection of a new object that is not revocable.
     ///
-    /// - Parameter certifies: See ``certifies``.
+    /// - Parameter terms: The broker's terms. Nil without a broker, which a policy with a
+    ///   fingerprint requires.
     /// - Throws: ``TPMError`` of kind `malformed` for terms that are not valid.
-    init(_ terms: PresenceTerms, for policy: AccessPolicy, certifies: Bool) throws(TPMError) {
-        self.certifies = certifies
-        finger = policy.hasFinger ? try Finger(terms, for: policy) : nil
-        userPIN =
-            policy.hasPIN
-            ? try terms.userPIN.map { (pin) throws(TPMError) in try UserPIN(pin) } : nil
-        authValue =
-            policy.reuseSeconds > 0
-            ? SecretBytes.random(count: Self.authValueBytes).withUnsafeBytes { Array($0) } : nil
+    init(_ terms: PresenceTerms?, for policy: AccessPolicy) throws(TPMError) {
+        var finger: Finger?
+        if policy.hasFinger, let terms { finger = try Finger(terms, for: policy) }
+        guard policy.hasPIN else {
+            self =
+                finger.map { .broker(.finger($0), reuseSecret: Self.reuseSecret(policy)) } ?? .open
+            return
+        }
+        guard let stated = terms?.userPIN else {
+            self = .ownPIN(salt: PINHardening.randomSalt(), finger: finger)
+            return
+        }
+        let pin = try UserPIN(stated)
+        self = .broker(
+            finger.map { .either($0, pin) } ?? .pin(pin), reuseSecret: Self.reuseSecret(policy))
     }
 
-    /// The protection of a key with its own PIN: only the branch for certification.
-    static let certificationOnly = PresenceProtection(
-        finger: nil, userPIN: nil, authValue: nil, certifies: true)
+    private static func reuseSecret(_ policy: AccessPolicy) -> [UInt8]? {
+        policy.reuseSeconds == 0
+            ? nil : SecretBytes.random(count: authValueBytes).withUnsafeBytes { Array($0) }
+    }
 }
 
 extension PresenceProtection.Finger {
@@ -151,23 +242,19 @@ extension PresenceProtection.UserPIN {
     /// The user's PIN in the terms of the presence broker.
     init(_ pin: PresenceTerms.UserPIN) throws(TPMError) {
         try self.init(
-            index: try NVIndex(unmarshalling: pin.publicArea), resetPolicy: Array(pin.resetPolicy))
-        guard !isOnce else { throw Self.otherFormat }
+            index: try NVIndex(unmarshalling: pin.publicArea), resetPolicy: Array(pin.resetPolicy),
+            attributes: Self.attributes)
     }
 
-    init(index: NVIndex, resetPolicy bytes: [UInt8]) throws(TPMError) {
+    /// - Throws: ``TPMError`` of kind `malformed` unless the written index has these attributes.
+    init(index: NVIndex, resetPolicy bytes: [UInt8], attributes: NVAttributes) throws(TPMError) {
         guard let resetPolicy = PolicyDigest(bytes: bytes),
-            [Self.attributes, Self.onceAttributes].contains(
-                index.publicArea.attributes.subtracting(.written)),
-            index.publicArea.attributes.contains(.written),
+            index.publicArea.attributes == attributes.union(.written),
             index.publicArea.dataSize == Self.dataSize,
             index.publicArea.authPolicy == PolicyDigest.or([resetPolicy, Self.changePolicy])?.bytes
-        else { throw Self.otherFormat }
+        else { throw TPMError(.malformed, reason: "the index of a PIN has another format") }
         self.init(index: index, resetPolicy: resetPolicy)
     }
-
-    private static let otherFormat = TPMError(
-        .malformed, reason: "the index of a PIN has another format")
 
     /// Only the broker writes the count. Wrong PINs count for this index alone, not for the whole
     /// TPM.
@@ -176,76 +263,6 @@ extension PresenceProtection.UserPIN {
     /// TPM.
     static let onceAttributes: NVAttributes = [.policyWrite, .authRead]
     static let dataSize: UInt16 = 8
-
-    /// Whether it is the index of a revocable key.
-    var isOnce: Bool { index.publicArea.attributes == Self.onceAttributes.union(.written) }
-}
-
-extension PresenceProtection {
-    private static let version: UInt8 = 1
-
-    /// The stored bytes.
-    var bytes: [UInt8] {
-        var writer = TPMWriter(Self.version, parts)
-        if let finger {
-            writer.write(
-                finger.user, TPM2B(finger.authority), finger.handle ?? .null,
-                TPM2B(finger.enrolmentSet ?? []))
-            if let counter = finger.counter {
-                writer.write(TPM2B(counter.index.publicArea), counter.value)
-            }
-        }
-        if let userPIN {
-            writer.write(TPM2B(userPIN.index.publicArea))
-            writer.write(userPIN.resetPolicy.bytes)
-        }
-        if let authValue { writer.write(authValue) }
-        return writer.bytes
-    }
-
-    /// The optional parts of the stored bytes, one bit for each.
-    private var parts: UInt8 {
-        (finger == nil ? 0 : 1) | (finger?.counter == nil ? 0 : 2) | (userPIN == nil ? 0 : 4)
-            | (authValue == nil ? 0 : 8) | (certifies ? 16 : 0)
-    }
-
-    /// - Throws: ``TPMError`` of kind `malformed`.
-    init(bytes: [UInt8]) throws(TPMError) {
-        var reader = TPMReader(bytes)
-        guard try reader.read(UInt8.self) == Self.version else {
-            throw TPMError(.malformed, reason: "a key's protection has another version")
-        }
-        let parts = try reader.read(UInt8.self)
-        guard parts & ~31 == 0, parts & 3 != 2, parts & 5 != 0 || parts == 16 else {
-            throw TPMError(.malformed, reason: "a key's protection has unknown parts")
-        }
-        finger = parts & 1 == 0 ? nil : try Finger(from: &reader, hasCounter: parts & 2 != 0)
-        userPIN =
-            parts & 4 == 0
-            ? nil
-            : try UserPIN(
-                index: try reader.readSized(NVIndex.self, maximum: 256),
-                resetPolicy: try reader.readBytes(32))
-        certifies = parts & 16 != 0
-        authValue = parts & 8 == 0 ? nil : try reader.readBytes(Self.authValueBytes)
-        try reader.finish()
-    }
-}
-
-extension PresenceProtection.Finger {
-    fileprivate init(from reader: inout TPMReader, hasCounter: Bool) throws(TPMError) {
-        user = try reader.read()
-        authority = try reader.readSized(PublicArea.self, maximum: PublicArea.maximumBytes)
-        let storedHandle = try reader.read(TPMHandle.self)
-        handle = storedHandle == .null ? nil : storedHandle
-        let set = try reader.readSized(maximum: 32)
-        enrolmentSet = set.isEmpty ? nil : set
-        counter =
-            hasCounter
-            ? PresenceProtection.Counter(
-                index: try reader.readSized(NVIndex.self, maximum: 256), value: try reader.read())
-            : nil
-    }
 }
 
 /// The policyRef values of policies: digests of 32 bytes, a size that all TPMs support. Each kind

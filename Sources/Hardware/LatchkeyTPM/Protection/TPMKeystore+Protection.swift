@@ -8,36 +8,42 @@ extension TPMKeystore {
     /// broker, all keys of the user share one PIN with its own count: the user sets it once, and
     /// proves it to create another key.
     ///
-    /// - Parameter certifies: Whether the policy of the object gets the branch for certification.
+    /// - Throws: `KeystoreError` with code `unsupported` when the object would have its own PIN, and
+    ///   the policy a reuse time.
     func protection(
-        for policy: AccessPolicy, certifies: Bool, under root: StorageRoot, _ prompt: PromptContext,
+        for policy: AccessPolicy, under root: StorageRoot, _ prompt: PromptContext,
         _ presence: any PresenceAuthority
-    ) async throws(KeystoreError) -> PresenceProtection? {
-        guard policy.requirement != .none else { return nil }
-        let ownPIN = certifies ? PresenceProtection.certificationOnly : nil
-        guard let broker = presence.broker?.approvals else {
-            guard policy.hasFinger else { return ownPIN }
+    ) async throws(KeystoreError) -> PresenceProtection {
+        var terms: PresenceTerms?
+        if policy.requirement != .none, let broker = presence.broker?.approvals {
+            terms = try await self.terms(of: broker, policy)
+            if policy.hasPIN, let stated = terms {
+                if let existing = stated.userPIN {
+                    try await confirmUserPIN(existing, root, prompt, presence)
+                } else {
+                    terms?.userPIN = try await newUserPIN(broker, root, prompt, presence)
+                }
+            }
+        } else if policy.hasFinger {
             throw KeystoreError(
                 code: .unavailable, reason: "only the presence broker can verify a fingerprint",
                 recovery: "Install and start latchkey-presenced, or use the policy ‘pin’.")
         }
-        guard var terms = try await terms(of: broker, policy) else { return ownPIN }
-        if policy.hasPIN {
-            if let existing = terms.userPIN {
-                try await confirmUserPIN(existing, root, prompt, presence)
-            } else {
-                terms.userPIN = try await newUserPIN(broker, root, prompt, presence)
-            }
-        }
-        guard policy.hasFinger || terms.userPIN != nil else { return ownPIN }
+        let protection: PresenceProtection
         do {
-            return try PresenceProtection(terms, for: policy, certifies: certifies)
+            protection = try PresenceProtection(terms, for: policy)
         } catch {
             throw KeystoreError(
                 code: .refused, reason: "the presence broker's terms are not valid: \(error)",
                 recovery: "Ask an administrator to check latchkey-presenced.",
                 underlying: .init(error))
         }
+        guard protection.fits(policy) else {
+            throw .unsupported(
+                "a TPM cannot reuse the proof of a key's own PIN",
+                recovery: "Omit the reuse time, or use a policy with a fingerprint only.")
+        }
+        return protection
     }
 
     /// Requests the broker's terms for a policy.
@@ -132,12 +138,18 @@ extension TPM {
         under root: StorageRoot
     ) throws(TPMError) {
         try withSaltedSession(.policy, under: root) { (session, _) throws(TPMError) in
-            try policyAuthValue(session)
-            try policyCommandCode(.nvChangeAuth, in: session)
-            try policyOR(branches, in: session)
-            try nvChangeAuth(
-                of: index, to: new,
+            for assertion in PresenceProtection.UserPIN.changing {
+                try satisfy(assertion, in: session)
+            }
+            try execute(PolicyOR(branches), in: session)
+            try execute(
+                NVChangeAuth(of: index, to: new),
                 authorizedBy: .lastUse(of: session, authValue: old, protecting: .decrypt))
         }
+    }
+
+    /// Executes an assertion that needs no authorization.
+    func satisfy(_ assertion: some PolicyAssertion, in session: Session) throws(TPMError) {
+        try execute(assertion, in: session)
     }
 }

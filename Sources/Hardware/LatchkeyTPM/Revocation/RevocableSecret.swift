@@ -25,6 +25,16 @@ internal import TPM2
 /// the index (`PolicySecret`), so no value exists that opens the key without the PIN. The first
 /// branch of the index's policy was satisfied by a key that was erased after the only write.
 struct RevocableSecret: Hashable, Sendable {
+    /// The content of the index and its authorization.
+    enum Form: Hashable, Sendable {
+        /// A secret, under an authValue of 32 bytes in the stored record.
+        case secret(authValue: [UInt8])
+        /// A secret, under a PIN.
+        case secretWithPIN
+        /// No secret. The PIN opens a key.
+        case gate
+    }
+
     static let byteCount = 32
     /// The handles of the indices, after those of the presence broker in the owner's range (TCG
     /// registry of reserved TPM 2.0 handles and localities).
@@ -36,37 +46,29 @@ struct RevocableSecret: Hashable, Sendable {
     let index: NVIndex
     /// The first branch of the policy: random, or that of the erased key.
     let branch: PolicyDigest
-    /// The authValue of an index without a PIN: 32 bytes.
-    let storedAuthValue: [UInt8]?
-    /// Whether the PIN of the index opens a key, and the index contains no secret.
-    let isGate: Bool
+    let form: Form
     /// The ID and label of the key that the PIN opens: the authValue depends on them. Stored with
     /// the key. Nil for an index with a secret.
     var binding: KeyBinding?
 
-    var hasPIN: Bool { storedAuthValue == nil }
+    var hasPIN: Bool {
+        if case .secret = form { false } else { true }
+    }
 
     /// - Throws: ``TPMError`` of kind `malformed` unless the public area is that of
-    ///   ``unwritten(_:hasPIN:isGate:at:)`` after the write.
+    ///   ``unwritten(_:_:at:)`` after the write.
     init(
-        parentName: TPMName, index publicArea: NVPublicArea, branch: PolicyDigest,
-        storedAuthValue: [UInt8]? = nil,
-        isGate: Bool = false
+        parentName: TPMName, index publicArea: NVPublicArea, branch: PolicyDigest, form: Form
     ) throws(TPMError) {
-        let expected = Self.unwritten(
-            branch, hasPIN: storedAuthValue == nil, isGate: isGate, at: publicArea.index
-        ).written
-        guard publicArea == expected, !isGate || storedAuthValue == nil,
-            Self.indices.contains(publicArea.index.rawValue),
-            storedAuthValue?.count ?? SHA256.byteCount == SHA256.byteCount
+        guard publicArea == Self.unwritten(branch, form, at: publicArea.index).written,
+            Self.indices.contains(publicArea.index.rawValue), form.isComplete
         else {
             throw TPMError(.malformed, reason: "the index of a revocable secret has another format")
         }
         index = try NVIndex(publicArea: publicArea)
         self.parentName = parentName
         self.branch = branch
-        self.storedAuthValue = storedAuthValue
-        self.isGate = isGate
+        self.form = form
     }
 
     /// - Throws: `KeystoreError` with code `invalidInput` unless the secret has ``byteCount``
@@ -82,40 +84,54 @@ struct RevocableSecret: Hashable, Sendable {
 
     /// The public area of a new index before its write.
     static func unwritten(
-        _ branch: PolicyDigest, hasPIN: Bool, isGate: Bool = false, at handle: TPMHandle
+        _ branch: PolicyDigest, _ form: Form, at handle: TPMHandle
     ) -> NVPublicArea {
-        let secretAttributes: NVAttributes =
-            hasPIN ? [.authRead, .authWrite] : [.authRead, .authWrite, .noDA]
-        return NVPublicArea(
-            index: handle,
-            attributes: isGate ? PresenceProtection.UserPIN.onceAttributes : secretAttributes,
+        NVPublicArea(
+            index: handle, attributes: form.attributes,
             authPolicy: PolicyDigest.or(branches(branch))?.bytes ?? [],
-            dataSize: isGate ? PresenceProtection.UserPIN.dataSize : UInt16(byteCount))
+            dataSize: form == .gate ? PresenceProtection.UserPIN.dataSize : UInt16(byteCount))
     }
 
     /// The branch of a key's policy that the PIN of this index satisfies.
     var userPIN: PresenceProtection.UserPIN {
         get throws(TPMError) {
-            try PresenceProtection.UserPIN(index: index, resetPolicy: branch.bytes)
+            try PresenceProtection.UserPIN(
+                index: index, resetPolicy: branch.bytes,
+                attributes: PresenceProtection.UserPIN.onceAttributes)
         }
     }
 
     /// Derives the authValue from the PIN, or returns the stored one. The salt gives two indices
     /// with the same PIN different authValues.
     func authValue(_ pin: PIN?) throws(TPMError) -> AuthValue {
-        if let pin, isGate { return try userPIN.authValue(pin, boundTo: binding) }
-        if let pin {
+        switch (form, pin) {
+        case (.gate, let pin?): return try userPIN.authValue(pin, boundTo: binding)
+        case (.secretWithPIN, let pin?):
             return try PINHardening.authValue(
-                pin, salt: Array(branch.bytes.prefix(PINHardening.saltBytes)))
+                pin, salt: Array(branch.bytes.prefix(PINHardening.saltBytes)), boundTo: nil)
+        case (.secret(let stored), _):
+            if let value = stored.withUnsafeBytes({ AuthValue($0) }) { return value }
+        case (_, nil): break
         }
-        guard let value = storedAuthValue?.withUnsafeBytes({ AuthValue($0) }) else {
-            throw TPMError(.unsupported, reason: "there is neither a PIN nor a stored authValue")
-        }
-        return value
+        throw TPMError(.unsupported, reason: "there is neither a PIN nor a stored authValue")
     }
 
     private static func branches(_ branch: PolicyDigest) -> [PolicyDigest] {
         [branch, PresenceProtection.UserPIN.changePolicy]
+    }
+}
+
+extension RevocableSecret.Form {
+    fileprivate var attributes: NVAttributes {
+        switch self {
+        case .secret: [.authRead, .authWrite, .noDA]
+        case .secretWithPIN: [.authRead, .authWrite]
+        case .gate: PresenceProtection.UserPIN.onceAttributes
+        }
+    }
+
+    fileprivate var isComplete: Bool {
+        if case .secret(let authValue) = self { authValue.count == SHA256.byteCount } else { true }
     }
 }
 
@@ -131,7 +147,7 @@ extension PolicyDigest {
 /// The stored record: a DER structure, followed by its SHA-256.
 ///
 ///     LatchkeyTPMRevocableSecret ::= SEQUENCE {
-///         version     INTEGER,                                 -- 1: with a secret, 2: its PIN opens a key
+///         version     INTEGER (1),
 ///         parentName  OCTET STRING,                            -- the Name of the storage root key
 ///         index       OCTET STRING,                            -- TPMS_NV_PUBLIC
 ///         branch      OCTET STRING,                            -- 32 bytes
@@ -144,19 +160,20 @@ extension RevocableSecret: StoredStructure {
 
     init(derEncoded node: ASN1Node, withIdentifier identifier: ASN1Identifier) throws {
         self = try DER.sequence(node, identifier: identifier) { nodes in
-            let version = try Int(derEncoded: &nodes)
-            guard (1...2).contains(version) else {
-                throw ASN1Error.invalidASN1Object(reason: "unknown version")
-            }
+            try DER.version(&nodes)
             let parentName = TPMName(bytes: try DER.octets(&nodes))
             let index = try NVPublicArea(unmarshalling: try DER.octets(&nodes))
             guard let branch = PolicyDigest(bytes: try DER.octets(&nodes)) else {
                 throw ASN1Error.invalidASN1Object(reason: "a branch is not a digest")
             }
+            let form: Form =
+                if let authValue = try DER.octets(&nodes, tag: 0) {
+                    .secret(authValue: authValue)
+                } else {
+                    Int(index.dataSize) == RevocableSecret.byteCount ? .secretWithPIN : .gate
+                }
             return try RevocableSecret(
-                parentName: parentName, index: index, branch: branch,
-                storedAuthValue: try DER.octets(&nodes, tag: 0),
-                isGate: version == 2)
+                parentName: parentName, index: index, branch: branch, form: form)
         }
     }
 
@@ -164,11 +181,13 @@ extension RevocableSecret: StoredStructure {
         throws
     {
         try coder.appendConstructedNode(identifier: identifier) { coder in
-            try coder.serialize(isGate ? 2 : 1)
+            try coder.serialize(DER.currentVersion)
             try coder.serialize(octets: parentName.bytes)
             try coder.serialize(octets: index.publicArea.marshalled)
             try coder.serialize(octets: branch.bytes)
-            try coder.serialize(octets: storedAuthValue, tag: 0)
+            if case .secret(let authValue) = form {
+                try coder.serialize(octets: authValue, tag: 0)
+            }
         }
     }
 }

@@ -35,18 +35,17 @@ extension TPM {
         under root: StorageRoot
     ) throws(TPMError) {
         try withSaltedSession(under: root) { (session, _) throws(TPMError) in
-            let index = try nvDefineSpace(
-                area, authValue: authValue, authorizedBy: .continuing(session, protecting: .decrypt)
-            )
+            let index = try execute(
+                NVDefineSpace(area, authValue: authValue),
+                authorizedBy: .continuing(session, protecting: .decrypt))
             do throws(TPMError) {
-                try secret.withUnsafeBytes { (bytes) throws(TPMError) in
-                    try nvWrite(
-                        bytes, to: index,
-                        authorizedBy: .lastUse(
-                            of: session, authValue: authValue, protecting: .decrypt))
-                }
+                let data = secret.withUnsafeBytes { SensitiveData($0) }
+                try execute(
+                    NVWrite(data, to: index),
+                    authorizedBy: .lastUse(
+                        of: session, authValue: authValue, protecting: .decrypt))
             } catch {
-                try? nvUndefineSpace(index)
+                try? execute(NVUndefineSpace(index))
                 throw error
             }
         }
@@ -67,21 +66,23 @@ extension TPM {
         under root: StorageRoot
     ) throws(TPMError) {
         let index = try withSaltedSession(under: root) { (session, _) throws(TPMError) in
-            try nvDefineSpace(
-                area, authValue: authValue,
+            try execute(
+                NVDefineSpace(area, authValue: authValue),
                 authorizedBy: .lastUse(of: session, protecting: .decrypt))
         }
         do throws(TPMError) {
             try withSaltedSession(.policy, under: root) { (session, _) throws(TPMError) in
                 let approval = Approval(nonceTPM: session.nonceTPM, policyRef: OnceKey.reference)
                 let signature = try key.sign(approval)
-                try lending(try loadExternal(key.publicArea, in: .owner)) {
+                try lending(try execute(LoadExternal(key.publicArea, in: .owner))) {
                     (authority) throws(TPMError) in
-                    _ = try policySigned(approval, signature: signature, by: authority, in: session)
+                    _ = try execute(
+                        PolicySigned(approval, signature: signature, by: authority), in: session)
                 }
-                try policyOR(gate.branches, in: session)
-                try nvWrite(
-                    [UInt8](repeating: 0, count: Int(area.dataSize)), to: index,
+                try execute(PolicyOR(gate.branches), in: session)
+                try execute(
+                    NVWrite(
+                        SensitiveData([UInt8](repeating: 0, count: Int(area.dataSize))), to: index),
                     authorizedBy: .lastUse(of: session))
             }
             try withSaltedSession(under: root) { (session, _) throws(TPMError) in
@@ -89,7 +90,7 @@ extension TPM {
                     gate.index, authorizedBy: .lastUse(of: session, authValue: authValue))
             }
         } catch {
-            try? nvUndefineSpace(index)
+            try? execute(NVUndefineSpace(index))
             throw error
         }
     }
@@ -101,21 +102,21 @@ extension TPM {
         _ secret: RevocableSecret, _ authValue: AuthValue, under root: StorageRoot
     ) throws(TPMError) -> SecretBytes {
         try withSaltedSession(under: root) { (session, _) throws(TPMError) in
-            try nvRead(
-                secret.index,
-                authorizedBy: .lastUse(of: session, authValue: authValue, protecting: .encrypt)
-            ) {
-                SecretBytes(copying: $0)
-            }
+            SecretBytes(
+                try execute(
+                    NVRead(secret.index),
+                    authorizedBy: .lastUse(
+                        of: session, authValue: authValue, protecting: .encrypt)))
         }
     }
 
     /// Reads the secret of an index and derives a key's authValue from it: NV_Read.
     func authValue(
-        in secret: RevocableSecret, boundTo binding: KeyBinding?,
+        in secret: RevocableSecret, boundTo binding: KeyBinding,
         authorizedBy authorization: Authorization
     ) throws(TPMError) -> AuthValue {
-        try nvRead(secret.index, authorizedBy: authorization) { bytes in
+        let data = try execute(NVRead(secret.index), authorizedBy: authorization)
+        return try data.withUnsafeBytes { bytes in
             Result { () throws(TPMError) in
                 try PINHardening.authValue(ofSecret: bytes, boundTo: binding)
             }
@@ -126,7 +127,7 @@ extension TPM {
     /// response is not authenticated.
     private func existingIndex(of secret: RevocableSecret) throws(TPMError) -> NVIndex? {
         do {
-            let found = try nvReadPublic(secret.index.handle)
+            let found = try execute(NVReadPublic(secret.index.handle))
             return found.publicArea.written == secret.index.publicArea ? found : nil
         } catch {
             guard case .response(.handle) = error.kind else { throw error }
@@ -143,7 +144,7 @@ extension TPM {
         if let existing = try existingIndex(of: secret) {
             do {
                 return try withSaltedSession(under: root) { (session, _) throws(TPMError) in
-                    try nvUndefineSpace(existing, authorizedBy: .lastUse(of: session))
+                    try execute(NVUndefineSpace(existing), authorizedBy: .lastUse(of: session))
                 }
             } catch {
                 // Another process may have removed it first.
@@ -156,7 +157,7 @@ extension TPM {
             guard let found = try provenIndex(at: secret.index.handle, auditedBy: session),
                 found.publicArea.written == secret.index.publicArea
             else { return }
-            try nvUndefineSpace(found, authorizedBy: .lastUse(of: session))
+            try execute(NVUndefineSpace(found), authorizedBy: .lastUse(of: session))
         }
     }
 

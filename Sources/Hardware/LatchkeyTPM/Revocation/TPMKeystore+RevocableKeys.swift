@@ -3,8 +3,7 @@ public import Latchkey
 internal import TPM2
 
 /// Keys that need an NV index. The policy of a key with a PIN requires the PIN of the index. The
-/// authValue of any other key is derived from 32 random bytes in the index, as in keys with a PIN
-/// of earlier versions.
+/// authValue of any other key is derived from 32 random bytes in the index.
 ///
 /// A change of PIN changes the index, and deleting the key removes it. Both affect all copies of
 /// the stored key.
@@ -21,16 +20,15 @@ extension TPMKeystore {
         do throws(KeystoreError) {
             try await checkRevocable(request.policy, presence)
             let root = try await presentRoot()
+            let binding = KeyBinding(id: request.id, label: request.label)
             let value =
                 request.policy.hasPIN ? nil : SecretBytes.random(count: RevocableSecret.byteCount)
             let authorization = try await storeRevocably(
-                value, request.policy,
-                boundTo: value == nil ? KeyBinding(id: request.id, label: request.label) : nil,
-                under: root,
+                value, request.policy, boundTo: value == nil ? binding : nil, under: root,
                 request.prompt, presence, willCreate)
             do throws(KeystoreError) {
-                let kept = try revocable(authorization)
-                let blob = try await makeKey(request, authorizedBy: value, kept, under: root)
+                let blob = try await makeKey(
+                    request, value, try revocable(authorization), boundTo: binding, under: root)
                 return try hardwareKey(
                     blob, for: request, assurance: authorization.assurance,
                     authorization: authorization)
@@ -48,42 +46,43 @@ extension TPMKeystore {
     ) throws(KeystoreError) -> RevocableSecret? {
         guard let authorization = key.authorization else { return nil }
         var kept = try revocable(authorization)
-        if kept.isGate { kept.binding = blob.binding }
+        let isOfKey =
+            switch (kept.form, blob.protection) {
+            case (.gate, .gate(let pin)): pin.index == kept.index
+            case (.secret, .secretIndex): true
+            default: false
+            }
         guard authorization.policy == key.policy, authorization.isRevocable,
-            kept.parentName == blob.parentName,
-            blob.protection?.userPIN?.index == (kept.isGate ? kept.index : nil)
+            kept.parentName == blob.parentName, isOfKey
         else {
             throw .damaged("the key's authorization belongs to another key")
         }
+        if kept.form == .gate { kept.binding = blob.binding }
         return kept
     }
 
     /// - Parameter value: The secret in the index, or nil for a key whose policy requires the PIN
     ///   of the index.
     private func makeKey(
-        _ request: KeyRequest, authorizedBy value: SecretBytes?, _ kept: RevocableSecret,
-        under root: StorageRoot
+        _ request: KeyRequest, _ value: SecretBytes?, _ kept: RevocableSecret,
+        boundTo binding: KeyBinding, under root: StorageRoot
     ) async throws(KeystoreError) -> TPMKeyBlob {
-        let binding = KeyBinding(id: request.id, label: request.label)
-        guard let value else {
-            let (protection, template) = try KeystoreError.explaining { () throws(TPMError) in
-                let protection = PresenceProtection(
-                    finger: nil, userPIN: try kept.userPIN, authValue: nil, certifies: true)
-                return (
-                    protection,
-                    try KeyTemplates.signingKey(request.policy, protection, request.form)
-                )
+        let (protection, authValue, template) = try KeystoreError.explaining {
+            () throws(TPMError) in
+            let protection: PresenceProtection =
+                value == nil ? .gate(try kept.userPIN) : .secretIndex
+            var authValue = AuthValue.empty
+            if let value {
+                authValue = try value.withUnsafeBytes { (bytes) throws(TPMError) in
+                    try PINHardening.authValue(ofSecret: bytes, boundTo: binding)
+                }
             }
-            let created = try await createObject(template, authValue: .empty, under: root)
-            return TPMKeyBlob(created, under: root, protection: protection, binding: binding)
+            return (
+                protection, authValue,
+                try KeyTemplates.signingKey(request.policy, protection, request.form)
+            )
         }
-        let authValue = try KeystoreError.explaining { () throws(TPMError) in
-            try value.withUnsafeBytes { (bytes) throws(TPMError) in
-                try PINHardening.authValue(ofSecret: bytes, boundTo: binding)
-            }
-        }
-        let created = try await createObject(
-            KeyTemplates.revocableKey(request.form), authValue: authValue, under: root)
-        return TPMKeyBlob(created, under: root, binding: binding)
+        let created = try await createObject(template, authValue: authValue, under: root)
+        return TPMKeyBlob(created, protection, boundTo: binding, under: root)
     }
 }

@@ -30,7 +30,7 @@ extension TPMKeystore {
         _ policy: AccessPolicy, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) {
         try checkSupport(policy)
-        guard policy.fits(nil) else {
+        guard policy.permitsRevocation else {
             throw .unsupported(
                 "a TPM can only revoke a key or secret with the policy ‘none’, or with a PIN for each use",
                 recovery: "Use the policy ‘none’ or ‘pin’, or create it without revocation.")
@@ -66,21 +66,23 @@ extension TPMKeystore {
         let pin = policy.hasPIN ? try await newPIN(prompt, presence) : nil
         let content: IndexContent = secret.map { .secret($0) } ?? .gate(OnceKey())
         let branch = try KeystoreError.explaining { () throws(TPMError) in try content.branch }
-        let storedAuthValue = pin == nil ? PolicyDigest.random().bytes : nil
+        let form: RevocableSecret.Form =
+            switch (secret, pin) {
+            case (nil, _): .gate
+            case (_?, nil): .secret(authValue: PolicyDigest.random().bytes)
+            case (_?, _?): .secretWithPIN
+            }
         for _ in 0..<Self.maximumHandles {
-            let area = RevocableSecret.unwritten(
-                branch, hasPIN: pin != nil, isGate: secret == nil, at: handle)
+            let area = RevocableSecret.unwritten(branch, form, at: handle)
             let planned = try KeystoreError.explaining { () throws(TPMError) in
                 var planned = try RevocableSecret(
-                    parentName: root.name, index: area.written, branch: branch,
-                    storedAuthValue: storedAuthValue,
-                    isGate: secret == nil)
+                    parentName: root.name, index: area.written, branch: branch, form: form)
                 planned.binding = binding
                 return planned
             }
             let sealed = SealedSecret(
                 backend: backend, policy: policy,
-                assurance: Self.assurance(of: policy, nil, under: root),
+                assurance: Self.assurance(of: policy, .secretIndex, under: root),
                 isRevocable: true, blob: try serialized(planned))
             try await willCreate(sealed)
             if try await define(planned, area, holding: content, pin, under: root) {
@@ -117,11 +119,11 @@ extension TPMKeystore {
         _ secret: SealedSecret, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
         let revocable = try revocable(secret)
-        guard !revocable.isGate else {
+        guard revocable.form != .gate else {
             throw .damaged("the index opens a key, and contains no secret")
         }
         let root = try await root(named: revocable.parentName)
-        try check(secret.assurance, of: secret.policy, nil, under: root)
+        try check(secret.assurance, of: secret.policy, .secretIndex, under: root)
         try await checkExisting([revocable], under: root)
         let pin = revocable.hasPIN ? try await currentPIN(prompt, presence) : nil
         return try await presence.reporting(pin) { () async throws(KeystoreError) in
@@ -149,7 +151,8 @@ extension TPMKeystore {
             var absence: TPMError?
             do {
                 let isThere = try await device.run { (tpm) throws(TPMError) in
-                    try tpm.nvReadPublic(secret.index.handle).publicArea == secret.index.publicArea
+                    try tpm.execute(NVReadPublic(secret.index.handle)).publicArea
+                        == secret.index.publicArea
                 }
                 guard !isThere else { continue }
             } catch {
@@ -202,7 +205,7 @@ extension TPMKeystore {
     /// Decodes a stored secret and compares it with the stored policy.
     func revocable(_ secret: SealedSecret) throws(KeystoreError) -> RevocableSecret {
         let revocable: RevocableSecret = try decoded(secret.blob, backend: secret.backend)
-        guard secret.policy.fits(nil), secret.policy.hasPIN == revocable.hasPIN else {
+        guard secret.policy.permitsRevocation, secret.policy.hasPIN == revocable.hasPIN else {
             throw .damaged("the secret's stored bytes do not match its policy")
         }
         return revocable
@@ -297,6 +300,13 @@ extension TPMKeystore {
                 "the TPM refused the stored proof: another program replaced the index, or the refusal is forged",
             recovery: "Try again. If it fails again, delete the key or secret and create it again.",
             underlying: .init(error))
+    }
+}
+
+extension AccessPolicy {
+    /// Whether a key or secret with this policy can depend on an index of the TPM.
+    fileprivate var permitsRevocation: Bool {
+        [.none, .pin].contains(requirement) && reuseSeconds == 0
     }
 }
 

@@ -19,16 +19,9 @@ enum KeyTemplates {
     /// A signing key on P-256, for ECDSA with SHA-256 only or, in the form `webAuthn`, for any
     /// scheme.
     static func signingKey(
-        _ policy: AccessPolicy, _ protection: PresenceProtection?, _ form: KeyForm = .fixedScheme
+        _ policy: AccessPolicy, _ protection: PresenceProtection, _ form: KeyForm = .fixedScheme
     ) throws(TPMError) -> PublicArea {
-        try ecdsaKey(form).guarded(by: policy, protection)
-    }
-
-    /// A signing key with an authValue of 32 random bytes from a ``RevocableSecret``, which cannot
-    /// be guessed.
-    static func revocableKey(_ form: KeyForm = .fixedScheme) -> PublicArea {
-        let key = ecdsaKey(form)
-        return PublicArea(attributes: key.attributes.union(.noDA), detail: key.detail)
+        try ecdsaKey(form).guarded(by: policy, protection, certifies: true)
     }
 
     private static func ecdsaKey(_ form: KeyForm) -> PublicArea {
@@ -40,28 +33,29 @@ enum KeyTemplates {
     }
 
     /// A sealed secret.
-    static func sealedData(_ policy: AccessPolicy, _ protection: PresenceProtection?)
+    static func sealedData(_ policy: AccessPolicy, _ protection: PresenceProtection)
         throws(TPMError) -> PublicArea
     {
         try PublicArea(
             attributes: created.subtracting(.sensitiveDataOrigin),
             detail: .keyedHash(.null, unique: [])
         )
-        .guarded(by: policy, protection)
+        .guarded(by: policy, protection, certifies: false)
     }
 
     /// A key for HMAC-SHA-256 only, which the TPM generates.
-    static func macKey(_ policy: AccessPolicy, _ protection: PresenceProtection?) throws(TPMError)
+    static func macKey(_ policy: AccessPolicy, _ protection: PresenceProtection) throws(TPMError)
         -> PublicArea
     {
         try PublicArea(
             attributes: created.union(.sign), detail: .keyedHash(.hmacSHA256, unique: [])
         )
-        .guarded(by: policy, protection)
+        .guarded(by: policy, protection, certifies: false)
     }
 
     /// The presence broker's key, with an authValue of 32 random bytes, which cannot be guessed.
-    static let approvalKey = revocableKey()
+    static let approvalKey = PublicArea(
+        attributes: created.union([.sign, .noDA]), detail: ecdsaKey(.fixedScheme).detail)
 
     /// A key that signs only statements of the TPM.
     static let attestationKey = PublicArea(
@@ -77,12 +71,12 @@ extension PublicArea {
     /// `noDA`, because otherwise the TPM would count an unclean power-off after a use as a failure
     /// (TPM 2.0 Part 1 section 17.8).
     fileprivate func guarded(
-        by policy: AccessPolicy, _ protection: PresenceProtection?
+        by policy: AccessPolicy, _ protection: PresenceProtection, certifies: Bool
     ) throws(TPMError) -> PublicArea {
         var guarded = self
-        guarded.authPolicy = try protection?.digest(under: policy) ?? []
-        if !policy.hasOwnPIN(protection) { guarded.attributes.insert(.noDA) }
-        if policy.hasPolicyOnly(protection) {
+        guarded.authPolicy = try protection.digest(under: policy, certifies: certifies)
+        if protection.pinSalt == nil { guarded.attributes.insert(.noDA) }
+        if protection.isPolicyOnly {
             guarded.attributes.remove(.userWithAuth)
             guarded.attributes.insert(.adminWithPolicy)
         }
@@ -109,26 +103,5 @@ extension PublicArea {
             return own == wanted && !unique.isEmpty
         default: return false
         }
-    }
-}
-
-extension AccessPolicy {
-    /// Whether the authValue of the object is its own PIN.
-    func hasOwnPIN(_ protection: PresenceProtection?) -> Bool {
-        hasPIN && protection?.userPIN == nil
-    }
-
-    /// Whether only the object's policy authorizes its use.
-    func hasPolicyOnly(_ protection: PresenceProtection?) -> Bool {
-        requirement != .none && !hasOwnPIN(protection)
-    }
-
-    /// Whether a protection has exactly the parts that the policy requires.
-    func fits(_ protection: PresenceProtection?) -> Bool {
-        guard let protection else { return !hasFinger && (reuseSeconds == 0 || hasPolicyOnly(nil)) }
-        return requirement != .none && (protection.finger != nil) == hasFinger
-            && (protection.userPIN == nil || hasPIN)
-            && (protection.finger != nil || protection.userPIN != nil || protection.certifies)
-            && (reuseSeconds == 0 || hasPolicyOnly(protection))
     }
 }

@@ -7,41 +7,30 @@ enum PINHardening {
     /// The number of bytes in a key's salt.
     static let saltBytes = 16
 
-    /// Computes `HKDF-SHA256(PIN in UTF-8 and normalization form C, salt, info, 32 bytes)` without
-    /// trailing zeros. The info is `"latchkey/tpm/pin/v1"`, or `"latchkey/tpm/pin/v2" ‖ digest` for
-    /// a key with a binding. The PIN therefore fails for a key that was moved to a row with another
-    /// ID or label.
+    /// Computes `HKDF-SHA256(PIN in UTF-8 and normalization form C, salt, "latchkey/tpm/pin/v1" ‖
+    /// digest of the binding, 32 bytes)` without trailing zeros. The PIN therefore fails for a key
+    /// that was moved to a row with another ID or label.
     ///
     /// The salt gives two keys with the same PIN different authValues. It does not prevent
     /// guessing: the TPM's counter limits online guesses, and the salted session prevents offline
     /// guesses from recorded traffic.
+    ///
+    /// - Parameter binding: That of the only key that the PIN opens. Nil for a secret, or for a PIN
+    ///   that many keys share.
     static func authValue(
-        _ pin: PIN, salt: [UInt8], boundTo binding: KeyBinding? = nil
+        _ pin: PIN, salt: [UInt8], boundTo binding: KeyBinding?
     ) throws(TPMError) -> AuthValue {
         try pin.withUnsafeBytes { (bytes) throws(TPMError) in
-            try derive(
-                bytes, salt,
-                binding.map { "latchkey/tpm/pin/v2".utf8 + $0.digest } ?? "latchkey/tpm/pin/v1".utf8
-                    + [])
+            try derive(bytes, salt, "latchkey/tpm/pin/v1".utf8 + (binding?.digest ?? []))
         }
     }
 
-    /// The authValue of a key with its own PIN. Empty for any other key.
-    static func ownAuthValue(_ pin: PIN?, salt: [UInt8]?, boundTo binding: KeyBinding?)
-        throws(TPMError) -> AuthValue
-    {
-        guard let pin, let salt else { return .empty }
-        return try authValue(pin, salt: salt, boundTo: binding)
-    }
-
-    /// Computes the authValue of a revocable key from the secret in its index: the secret itself,
-    /// or for a key with a binding `HKDF-SHA256(secret, "", "latchkey/tpm/revocable/v2" ‖ digest,
-    /// 32 bytes)`.
+    /// Computes the authValue of a revocable key without a PIN from the secret in its index:
+    /// `HKDF-SHA256(secret, "", "latchkey/tpm/revocable/v1" ‖ digest of the binding, 32 bytes)`.
     static func authValue(
-        ofSecret bytes: UnsafeRawBufferPointer, boundTo binding: KeyBinding?
+        ofSecret bytes: UnsafeRawBufferPointer, boundTo binding: KeyBinding
     ) throws(TPMError) -> AuthValue {
-        guard let binding else { return try checked(AuthValue(bytes)) }
-        return try derive(bytes, [], "latchkey/tpm/revocable/v2".utf8 + binding.digest)
+        try derive(bytes, [], "latchkey/tpm/revocable/v1".utf8 + binding.digest)
     }
 
     private static func derive(

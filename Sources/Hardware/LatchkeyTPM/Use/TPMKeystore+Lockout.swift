@@ -24,11 +24,11 @@ extension TPMKeystore {
             if policy.hasPIN, try await !status(of: protection).isLockedOut { return true }
             let fingers = await presence.broker?.fingerState()
             if policy.hasFinger, fingers == .ready { return true }
-            if policy.hasPIN, protection?.userPIN == nil {
+            if policy.hasPIN, protection.userPIN == nil {
                 return try await resetCount(under: root(named: parent), prompt.container, presence)
             }
             guard let broker = presence.broker?.approvals else { return false }
-            switch (fingers, protection?.userPIN) {
+            switch (fingers, protection.userPIN) {
             case (.ready, let pin?): return try await resetCount(of: pin, prompt.container, broker)
             case (.lockedOut, nil):
                 return try await unlockFingers(
@@ -38,12 +38,13 @@ extension TPMKeystore {
         } catch { throw error.during("lift a lockout") }
     }
 
-    /// The protection of a sealed secret by the presence broker, if it has any, and the Name of its
-    /// parent.
+    /// The protection of a sealed secret and the Name of its parent.
     func stored(
         _ secret: SealedSecret
-    ) throws(KeystoreError) -> (protection: PresenceProtection?, parentName: TPMName) {
-        guard !secret.isRevocable else { return (nil, try revocable(secret).parentName) }
+    ) throws(KeystoreError) -> (protection: PresenceProtection, parentName: TPMName) {
+        guard !secret.isRevocable else {
+            return (.secretIndex, try revocable(secret).parentName)
+        }
         let blob = try blob(secret)
         return (blob.protection, blob.parentName)
     }
@@ -107,7 +108,8 @@ extension TPMKeystore {
         }
         try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in
             try tpm.withSaltedSession(under: root) { (session, _) throws(TPMError) in
-                try tpm.dictionaryAttackLockReset(
+                try tpm.execute(
+                    DictionaryAttackLockReset(),
                     authorizedBy: .lastUse(of: session, authValue: authValue))
             }
         }

@@ -85,8 +85,8 @@ extension TPMKeystore {
     }
 
     /// The counter of the PIN of an object.
-    func status(of protection: PresenceProtection?) async throws(KeystoreError) -> PINStatus {
-        guard let pin = protection?.brokerPIN else { return try await lockoutStatus() }
+    func status(of protection: PresenceProtection) async throws(KeystoreError) -> PINStatus {
+        guard let pin = protection.brokerPIN else { return try await lockoutStatus() }
         return try await userPINStatus(pin)
     }
 
@@ -180,4 +180,58 @@ extension UserPINCount: TPMMarshallable, TPMUnmarshallable {
     }
 
     func marshal(into writer: inout TPMWriter) { writer.write(failures, limit) }
+}
+
+/// The state of the TPM's dictionary-attack protection (TPM 2.0 Part 1 section 17.8).
+struct LockoutState: Hashable, Sendable {
+    let counter: UInt32
+    let limit: UInt32
+    /// The seconds of powered-on time until one failure is forgotten. 0 if failures do not lock the
+    /// TPM.
+    let interval: UInt32
+    /// The seconds for which the TPM refuses the lockout password after a wrong one
+    /// (lockoutRecovery). 0 if it refuses the password until it is restarted.
+    let recovery: UInt32
+
+    /// Reads the state. One command.
+    init(_ tpm: TPM) throws(TPMError) {
+        let properties = try tpm.properties(from: .lockoutCounter, count: 4)
+        guard let counter = properties[.lockoutCounter], let limit = properties[.maxAuthFail],
+            let interval = properties[.lockoutInterval], let recovery = properties[.lockoutRecovery]
+        else {
+            throw TPMError(
+                .malformed, command: .getCapability,
+                reason: "the TPM does not report its lockout state")
+        }
+        self.counter = counter
+        self.limit = limit
+        self.interval = interval
+        self.recovery = recovery
+    }
+
+    var isLockedOut: Bool { counter >= limit && interval != 0 }
+
+    /// Nil if failures do not lock the TPM.
+    var attemptsLeft: Int? { interval == 0 ? nil : Int(limit) - Int(min(counter, limit)) }
+
+    /// The TPM does not report the elapsed part of the interval, so the time of release is the
+    /// latest possible.
+    var status: PINStatus {
+        PINStatus(
+            attemptsLeft: attemptsLeft, attemptLimit: interval == 0 ? nil : Int(limit),
+            isLockedOut: isLockedOut,
+            lockedOutUntil: isLockedOut ? Date(timeIntervalSinceNow: Double(interval)) : nil,
+            recoverySeconds: interval == 0 ? nil : Int(interval))
+    }
+}
+
+extension TPM {
+    /// `TPMA_PERMANENT`, bit 2 (Part 2 section 8.6).
+    static let lockoutAuthSet: UInt32 = 4
+
+    /// Whether the reset of the count of wrong PINs requires a password. One command.
+    func isLockoutPasswordSet() throws(TPMError) -> Bool {
+        try properties(from: .permanent, count: 1)[.permanent, default: 0] & Self.lockoutAuthSet
+            != 0
+    }
 }

@@ -1,11 +1,13 @@
 internal import FoundationEssentials
 internal import Latchkey
+internal import Synchronization
 internal import TPM2
 
 extension TPMKeystore {
     /// Obtains the proof that the object's policy requires. Checks that need no user come before
     /// the prompt.
-    func obtainProof(for use: KeyUse, _ presence: any PresenceAuthority) async throws(KeystoreError)
+    func obtainProof(for use: KeyUse<some KeyCommand>, _ presence: any PresenceAuthority)
+        async throws(KeystoreError)
         -> PresenceProof
     {
         switch use.policy.requirement {
@@ -17,7 +19,7 @@ extension TPMKeystore {
     }
 
     private func eitherProof(
-        for use: KeyUse, _ presence: any PresenceAuthority
+        for use: KeyUse<some KeyCommand>, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PresenceProof {
         if presence.preference == .finger { return try await fingerProof(for: use, presence) }
         let status = try await status(of: use.protection)
@@ -39,7 +41,7 @@ extension TPMKeystore {
     }
 
     private func fingerProof(
-        for use: KeyUse, _ presence: any PresenceAuthority
+        for use: KeyUse<some KeyCommand>, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PresenceProof {
         guard let broker = presence.broker?.approvals else {
             throw KeystoreError(
@@ -55,7 +57,8 @@ extension TPMKeystore {
     /// Opens a session for an approval, prompts, and discards the session unless the answer is an
     /// approval.
     private func approvalProof(
-        for use: KeyUse, _ ask: (ApprovalRequest) async throws(KeystoreError) -> PresenceAnswer
+        for use: KeyUse<some KeyCommand>,
+        _ ask: (ApprovalRequest) async throws(KeystoreError) -> PresenceAnswer
     ) async throws(KeystoreError) -> PresenceProof {
         let session = try await preparedSession(for: use)
         do throws(KeystoreError) {
@@ -71,7 +74,7 @@ extension TPMKeystore {
     }
 
     private func proof(
-        from answer: PresenceAnswer, in session: PreparedSession, for use: KeyUse
+        from answer: PresenceAnswer, in session: PreparedSession, for use: KeyUse<some KeyCommand>
     ) throws(KeystoreError) -> PresenceProof {
         switch answer {
         case .approved(let approval) where !Task.isCancelled: .approval(session, approval)
@@ -83,8 +86,10 @@ extension TPMKeystore {
     }
 
     /// Reports changes that make an approval impossible, before the prompt.
-    func checkCurrent(_ use: KeyUse, _ broker: any ApprovalService) async throws(KeystoreError) {
-        guard let finger = use.protection?.finger else {
+    func checkCurrent(_ use: KeyUse<some KeyCommand>, _ broker: any ApprovalService)
+        async throws(KeystoreError)
+    {
+        guard let finger = use.protection.finger else {
             throw .damaged("the policy of the key or secret has no branch for a fingerprint")
         }
         let terms: PresenceTerms
@@ -117,16 +122,16 @@ extension TPMKeystore {
     }
 
     private func pinProof(
-        for use: KeyUse, _ status: PINStatus, _ presence: any PresenceAuthority
+        for use: KeyUse<some KeyCommand>, _ status: PINStatus, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PresenceProof {
         guard !status.isLockedOut else {
-            throw use.protection?.brokerPIN == nil
+            throw use.protection.brokerPIN == nil
                 ? .lockedOut(status) : .userPINLocked()
         }
         if let kept = use.authorization { try await checkExisting([kept], under: use.root) }
         // The PIN of an index is proven in its own session, so the object cannot be loaded before
         // the prompt.
-        guard device.isShared, use.protection?.userPIN == nil else {
+        guard device.isShared, use.protection.userPIN == nil else {
             return try knowledgeProof(
                 of: await askForCurrentPIN(status, use.prompt, presence), for: use)
         }
@@ -136,7 +141,7 @@ extension TPMKeystore {
     /// Loads the object before the PIN prompt, which requires a resource manager (StartAuthSession,
     /// Load). One command and the flush remain after the prompt, or two for a revocable key.
     private func primedProof(
-        for use: KeyUse, _ status: PINStatus, _ presence: any PresenceAuthority
+        for use: KeyUse<some KeyCommand>, _ status: PINStatus, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PresenceProof {
         let held: HeldUse
         do {
@@ -153,10 +158,11 @@ extension TPMKeystore {
         }
     }
 
-    /// The proof of the user's PIN, or of the object's own PIN.
-    private func knowledgeProof(of pin: PIN, for use: KeyUse) throws(KeystoreError) -> PresenceProof
-    {
-        guard let index = use.protection?.userPIN else {
+    /// The proof of the PIN of an index, or of the object's own PIN.
+    private func knowledgeProof(
+        of pin: PIN, for use: KeyUse<some KeyCommand>
+    ) throws(KeystoreError) -> PresenceProof {
+        guard let index = use.protection.userPIN else {
             return .authValue(try ownValue(pin, for: use))
         }
         return .userPIN(
@@ -167,31 +173,29 @@ extension TPMKeystore {
     }
 
     /// The authValue of an object without a policy, or of the index of a revocable key.
-    private func ownValue(_ pin: PIN?, for use: KeyUse) throws(KeystoreError) -> AuthValue {
+    private func ownValue(
+        _ pin: PIN?, for use: KeyUse<some KeyCommand>
+    ) throws(KeystoreError) -> AuthValue {
         try KeystoreError.explaining { () throws(TPMError) in
-            if let kept = use.authorization {
-                return try kept.authValue(pin)
-            }
-            return try PINHardening.ownAuthValue(
-                pin, salt: use.blob.pinSalt, boundTo: use.blob.binding)
+            if let kept = use.authorization { return try kept.authValue(pin) }
+            return try use.protection.authValue(pin, boundTo: use.blob.binding)
         }
     }
 
-    func request(for use: KeyUse, in session: PreparedSession) throws(KeystoreError)
-        -> ApprovalRequest
-    {
-        let name = try KeystoreError.explaining { () throws(TPMError) in
-            try use.blob.key.publicArea.name
-        }
-        return ApprovalRequest(
-            use: use.use, keyName: Data(name.bytes), nonceTPM: Data(session.nonceTPM),
-            policy: use.policy, context: use.prompt)
+    func request(
+        for use: KeyUse<some KeyCommand>, in session: PreparedSession
+    ) -> ApprovalRequest {
+        ApprovalRequest(
+            use: use.request, keyName: Data(use.command.key.name.bytes),
+            nonceTPM: Data(session.nonceTPM), policy: use.policy, context: use.prompt)
     }
 
     /// Opens a session for the broker's approval. Without a resource manager the session is
     /// suspended during the prompt (StartAuthSession, ContextSave). With one, the object is loaded
     /// too (StartAuthSession, Load).
-    func preparedSession(for use: KeyUse) async throws(KeystoreError) -> PreparedSession {
+    func preparedSession(for use: KeyUse<some KeyCommand>) async throws(KeystoreError)
+        -> PreparedSession
+    {
         do {
             if device.isShared {
                 return .held(try await device.hold { (tpm) throws(TPMError) in try tpm.prime(use) })
@@ -202,7 +206,7 @@ extension TPMKeystore {
                     do throws(TPMError) {
                         return try tpm.suspend(session)
                     } catch {
-                        try? tpm.flushContext(session.handle)
+                        try? tpm.execute(FlushContext(session.handle))
                         throw error
                     }
                 })
@@ -213,24 +217,25 @@ extension TPMKeystore {
 }
 
 extension TPM {
-    /// The session authorizes Load for the reason that ``useWithAuthValue(_:_:_:)`` states.
-    fileprivate func primeForPIN(_ use: KeyUse) throws(TPMError) -> (
+    /// The session authorizes Load for the reason that ``use(_:authValue:)`` states.
+    fileprivate func primeForPIN(_ use: KeyUse<some KeyCommand>) throws(TPMError) -> (
         session: Session, object: TPMObject
     ) {
         try withStorageRoot(use.root) { (parent) throws(TPMError) in
-            let session = try startAuthSession(.hmac, saltedTo: parent)
-            let object = try load(
-                use.blob.key.privatePart, use.blob.key.publicArea, under: parent,
+            let session = try execute(StartAuthSession(.hmac, saltedTo: parent))
+            let object = try execute(
+                Load(use.blob.key.privatePart, use.blob.key.publicArea, under: parent),
                 authorizedBy: .continuing(session))
             return (session, object)
         }
     }
 
-    fileprivate func prime(_ use: KeyUse) throws(TPMError) -> (session: Session, object: TPMObject)
-    {
+    fileprivate func prime(_ use: KeyUse<some KeyCommand>) throws(TPMError) -> (
+        session: Session, object: TPMObject
+    ) {
         let session = try approvalSession(for: use)
         let object = try withStorageRoot(use.root) { (parent) throws(TPMError) in
-            try load(use.blob.key.privatePart, use.blob.key.publicArea, under: parent)
+            try execute(Load(use.blob.key.privatePart, use.blob.key.publicArea, under: parent))
         }
         return (session, object)
     }
@@ -273,4 +278,47 @@ enum PreparedSession: Sendable {
         case .held(let use): use.nonceTPM
         }
     }
+}
+
+/// The tickets of one keystore, by the digest of the policy that they satisfy.
+final class TicketCache: Sendable {
+    private struct State {
+        var tickets: [[UInt8]: ProofTicket] = [:]
+        var generation = 0
+    }
+
+    private let state = Mutex(State())
+
+    /// The number of times that the cache was emptied.
+    var generation: Int { state.withLock { $0.generation } }
+
+    subscript(policy: [UInt8]) -> ProofTicket? { state.withLock { $0.tickets[policy] } }
+
+    /// Stores a ticket unless the cache was emptied since `generation`, when its proof began.
+    func store(_ ticket: ProofTicket, for policy: [UInt8], since generation: Int) {
+        state.withLock { state in
+            if state.generation == generation { state.tickets[policy] = ticket }
+        }
+    }
+
+    func discard(_ policy: [UInt8]) {
+        state.withLock { $0.tickets[policy] = nil }
+    }
+
+    func empty() {
+        state.withLock { state in
+            state.tickets = [:]
+            state.generation += 1
+        }
+    }
+}
+
+/// A proof that is valid for some seconds of the TPM's clock. It crosses the bus in plain text, so
+/// a key that accepts it also requires ``PresenceProtection/authValue``.
+struct ProofTicket: Sendable {
+    let ticket: ApprovalTicket
+    /// The Name of the broker's key, or of the index of a user's PIN.
+    let authority: TPMName
+    let reference: [UInt8]
+    let isFinger: Bool
 }

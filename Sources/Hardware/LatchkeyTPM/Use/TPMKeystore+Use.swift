@@ -5,14 +5,14 @@ internal import TPM2
 extension TPMKeystore {
     /// Uses an object once, with a cached ticket if there is one and `presence` accepts it,
     /// otherwise with a new proof.
-    func perform<Response, R: Sendable>(
-        _ use: KeyUse, authorizedBy presence: any PresenceAuthority, _ body: UseBody<Response, R>
-    ) async throws(KeystoreError) -> R {
+    func perform<C>(
+        _ use: KeyUse<C>, authorizedBy presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> C.Response {
         let generation = tickets.generation
         let policy = use.blob.key.publicArea.authPolicy
         if presence.acceptsEarlierProof, let ticket = tickets[policy] {
             do {
-                return try await send(use, with: .ticket(ticket), body).result
+                return try await send(use, with: .ticket(ticket)).response
             } catch {
                 // The ticket expired, or the TPM was reset: prompt for a new proof.
                 guard error.command == .policyTicket, error.responseCode != nil else {
@@ -23,12 +23,10 @@ extension TPMKeystore {
         }
         let proof = try await obtainProof(for: use, presence)
         do {
-            let performed = try await send(use, with: proof, body)
-            if let ticket = performed.ticket {
-                tickets.store(ticket, for: policy, since: generation)
-            }
+            let (response, ticket) = try await send(use, with: proof)
+            if let ticket { tickets.store(ticket, for: policy, since: generation) }
             if proof.isKnowledge, use.policy.hasPIN { presence.accepted() }
-            return performed.result
+            return response
         } catch {
             if case .approval(let session, _) = proof, error.precedesResumption {
                 await abandon(session)
@@ -39,35 +37,34 @@ extension TPMKeystore {
         }
     }
 
-    func send<Response, R: Sendable>(
-        _ use: KeyUse, with proof: PresenceProof, _ body: UseBody<Response, R>
-    ) async throws(TPMError) -> TPM.UseResult<R> {
+    /// - Returns: The response, and a ticket that authorizes the next use without a prompt.
+    func send<C>(
+        _ use: KeyUse<C>, with proof: PresenceProof
+    ) async throws(TPMError) -> (response: C.Response, ticket: ProofTicket?) {
         switch proof {
         case .authValue(let authValue):
             try await device.run { (tpm) throws(TPMError) in
-                try tpm.useWithAuthValue(use, authValue, body)
+                (try tpm.use(use, authValue: authValue), nil)
             }
         case .primed(let held, let authValue):
-            try await device.use(held, whileReleasing: body.finish) {
-                (tpm, session, object) throws(TPMError) in
-                (try tpm.finishWithAuthValue(use, authValue, in: session, object, body), nil)
+            try await device.use(held) { (tpm, session, object) throws(TPMError) in
+                (try tpm.finish(use, authValue: authValue, in: session, object), nil)
             }
         case .userPIN(let authValue):
             try await device.run { (tpm) throws(TPMError) in
-                try tpm.useWithUserPIN(use, authValue, body)
+                try tpm.use(use, userPIN: authValue)
             }
         case .ticket(let ticket):
             try await device.run { (tpm) throws(TPMError) in
-                try tpm.useWithTicket(use, ticket, body)
+                (try tpm.use(use, ticket: ticket), nil)
             }
         case .approval(.suspended(let session), let approval):
             try await device.run { (tpm) throws(TPMError) in
-                try tpm.useWithApproval(use, approval, in: session, body)
+                try tpm.use(use, approval, in: session)
             }
         case .approval(.held(let held), let approval):
-            try await device.use(held, whileReleasing: body.finish) {
-                (tpm, session, object) throws(TPMError) in
-                try tpm.finishWithApproval(use, approval, in: session, object, body)
+            try await device.use(held) { (tpm, session, object) throws(TPMError) in
+                try tpm.finish(use, approval, in: session, object)
             }
         }
     }
@@ -77,25 +74,10 @@ extension TPMKeystore {
         switch session {
         case .held(let use): await device.drop(use)
         case .suspended(let session):
-            try? await device.run { (tpm) throws(TPMError) in try tpm.flushContext(session.handle) }
+            try? await device.run { (tpm) throws(TPMError) in
+                try tpm.execute(FlushContext(session.handle))
+            }
         }
-    }
-}
-
-/// The command that uses an object, and the computation on its response.
-struct UseBody<Response, Result: Sendable>: Sendable {
-    /// Creates the authorization of the command, with the given parameter encryption.
-    typealias Authorizing = (SessionAttributes) -> Authorization
-
-    /// Sends the command.
-    let command: @Sendable (TPM, TPMObject, Authorizing) throws(TPMError) -> Response
-    /// Computes the result while the TPM flushes the object, which takes as long as the
-    /// verification of a signature.
-    let result: @Sendable (Response) -> Result
-
-    /// Computes the result of a use with a ticket for the next one.
-    func finish(_ used: TPM.UseResult<Response>) -> TPM.UseResult<Result> {
-        (result(used.result), used.ticket)
     }
 }
 
@@ -107,18 +89,58 @@ extension TPMError {
     }
 }
 
-/// One use of a stored object, with the data to obtain a proof and to explain a failure.
-struct KeyUse: Sendable {
+/// One use of a stored object: the command, and the data to obtain a proof and to explain a
+/// failure.
+struct KeyUse<Command: KeyCommand>: Sendable {
+    /// Names the object, which is not loaded yet.
+    let command: Command
+    /// The same use for the presence broker, which computes the hash of the command itself.
+    let request: ApprovalRequest.Use
     let blob: TPMKeyBlob
     let policy: AccessPolicy
-    let use: ApprovalRequest.Use
     let root: StorageRoot
     let prompt: PromptContext
-    /// The index that stores the authValue of a revocable key.
-    var authorization: RevocableSecret?
+    /// The index that a revocable key needs.
+    let authorization: RevocableSecret?
 
-    var protection: PresenceProtection? { blob.protection }
+    var protection: PresenceProtection { blob.protection }
 
+    init(
+        _ command: Command, as request: ApprovalRequest.Use, of blob: TPMKeyBlob,
+        policy: AccessPolicy, under root: StorageRoot, prompt: PromptContext,
+        authorization: RevocableSecret? = nil
+    ) {
+        self.command = command
+        self.request = request
+        self.blob = blob
+        self.policy = policy
+        self.root = root
+        self.prompt = prompt
+        self.authorization = authorization
+    }
+}
+
+extension KeyUse<Sign> {
+    init(
+        signing digest: MessageDigest, with blob: TPMKeyBlob, policy: AccessPolicy,
+        under root: StorageRoot, prompt: PromptContext, authorization: RevocableSecret?
+    ) throws(KeystoreError) {
+        self.init(
+            Sign(digest.bytes, with: try blob.reference, scheme: blob.scheme),
+            as: blob.scheme == .null ? .sign(digest) : .signNamingScheme(digest), of: blob,
+            policy: policy, under: root, prompt: prompt, authorization: authorization)
+    }
+}
+
+extension TPMKeyBlob {
+    /// The object before it is loaded.
+    var reference: NamedHandle {
+        get throws(KeystoreError) {
+            try KeystoreError.explaining { () throws(TPMError) in
+                NamedHandle(named: try key.publicArea.name)
+            }
+        }
+    }
 }
 
 extension PresenceAuthority {
@@ -153,36 +175,26 @@ extension TPMKeystore {
 
     /// Decodes a stored blob and compares it with the stored policy.
     func blob(
-        _ bytes: Data, kind: TSS2PrivateKey.Kind, policy: AccessPolicy, backend: String,
+        _ bytes: Data, _ content: TPMKeyBlob.Content, policy: AccessPolicy, backend: String,
         isRevocable: Bool = false
     ) throws(KeystoreError) -> TPMKeyBlob {
         let blob: TPMKeyBlob = try decoded(bytes, backend: backend)
-        let protection = blob.protection
-        let form = blob.key.publicArea.keyForm
-        // The authValue of a revocable key without a protection comes from its index.
-        let needsSecret = isRevocable && protection == nil
-        guard policy.fits(protection), blob.key.kind == kind,
-            isRevocable || protection?.userPIN?.isOnce != true,
-            !isRevocable || protection == nil || protection?.userPIN?.isOnce == true,
-            blob.key.publicArea.isMade(
-                from: needsSecret
-                    ? KeyTemplates.revocableKey(form) : try template(kind, policy, protection, form)
-            ),
-            (blob.pinSalt?.count == PINHardening.saltBytes)
-                == (policy.hasOwnPIN(protection) && !isRevocable),
-            kind == .loadable || (blob.binding == nil && protection?.certifies != true)
+        let isMade = try KeystoreError.explaining { () throws(TPMError) in
+            try blob.isMade(as: content, under: policy)
+        }
+        guard isMade, blob.protection.fits(policy), blob.protection.isRevocable == isRevocable
         else { throw .damaged("the stored bytes of the key or secret do not match its policy") }
         return blob
     }
 
     /// Decodes a sealed secret that is not revocable.
     func blob(_ secret: SealedSecret) throws(KeystoreError) -> TPMKeyBlob {
-        try blob(secret.blob, kind: .sealed, policy: secret.policy, backend: secret.backend)
+        try blob(secret.blob, .sealedData, policy: secret.policy, backend: secret.backend)
     }
 
     /// Compares the stored assurance with the pinned hardware.
     func check(
-        _ assurance: AssuranceLevel, of policy: AccessPolicy, _ protection: PresenceProtection?,
+        _ assurance: AssuranceLevel, of policy: AccessPolicy, _ protection: PresenceProtection,
         under root: StorageRoot
     ) throws(KeystoreError) {
         guard assurance == Self.assurance(of: policy, protection, under: root) else {
@@ -191,7 +203,7 @@ extension TPMKeystore {
     }
 
     static func assurance(
-        of policy: AccessPolicy, _ protection: PresenceProtection?, under root: StorageRoot
+        of policy: AccessPolicy, _ protection: PresenceProtection, under root: StorageRoot
     ) -> AssuranceLevel {
         let presence: AssuranceLevel.EnforcedPresence =
             switch policy.requirement {
@@ -202,11 +214,11 @@ extension TPMKeystore {
             }
         return AssuranceLevel(
             root: root.assuranceRoot, presence: presence,
-            pinProtection: protection?.brokerPIN == nil ? .device : .user)
+            pinProtection: protection.brokerPIN == nil ? .device : .user)
     }
 
     /// Explains a failed use.
-    func explainUse(_ error: TPMError, _ use: KeyUse) async -> KeystoreError {
+    func explainUse(_ error: TPMError, _ use: KeyUse<some KeyCommand>) async -> KeystoreError {
         if let kept = use.authorization {
             guard error.command == .sign, [.badAuth, .authFail].contains(error.responseCode?.base)
             else {
@@ -218,7 +230,7 @@ extension TPMKeystore {
         switch (error.command, error.responseCode?.base) {
         case (.policySecret, .badAuth), (.policySecret, .authFail),
             (.policySecret, .authUnavailable):
-            guard let pin = use.protection?.brokerPIN else { break }
+            guard let pin = use.protection.brokerPIN else { break }
             return await explainUserPIN(error, pin)
         case (.policyNV, _?): return await explainCounter(error, use)
         case (.policySigned, .signature), (.policySigned, .expired), (.sign, .expired),
@@ -236,13 +248,15 @@ extension TPMKeystore {
                 recovery: "Try again.", underlying: .init(error))
         default: break
         }
-        return await explainResponse(error, use.root, hasPIN: use.policy.hasOwnPIN(use.protection))
+        return await explainResponse(error, use.root, hasPIN: use.protection.pinSalt != nil)
     }
 
     /// Reads the counter in an audited session: the error response of PolicyNV is not
     /// authenticated.
-    private func explainCounter(_ error: TPMError, _ use: KeyUse) async -> KeystoreError {
-        guard let counter = use.protection?.finger?.counter else { return KeystoreError(error) }
+    private func explainCounter(
+        _ error: TPMError, _ use: KeyUse<some KeyCommand>
+    ) async -> KeystoreError {
+        guard let counter = use.protection.finger?.counter else { return KeystoreError(error) }
         do {
             let value = try await device.run { (tpm) throws(TPMError) in
                 try tpm.provenBytes(of: counter.index, under: use.root)

@@ -80,6 +80,39 @@ public struct AuthValue: Sendable {
     public var count: Int { key.byteCount }
 }
 
+extension AuthValue: TPMMarshallable {
+    package func marshal(into writer: inout TPMWriter) {
+        key.withUnsafeBytes { writer.writeSized($0) }
+    }
+}
+
+/// The content of a sealed object or index, or an HMAC. The bytes are erased with the last copy.
+package struct SensitiveData: Sendable {
+    private let key: SymmetricKey
+
+    /// Copies the bytes.
+    package init(_ bytes: UnsafeRawBufferPointer) { key = SymmetricKey(data: bytes) }
+
+    /// Copies bytes that are not secret, or that the caller erases.
+    package init(_ bytes: [UInt8] = []) { key = SymmetricKey(data: bytes) }
+
+    /// The number of bytes.
+    package var count: Int { key.byteCount }
+    /// The bytes, for content that is not secret.
+    package var bytes: [UInt8] { key.withUnsafeBytes(Array.init) }
+
+    /// Lends the bytes.
+    package func withUnsafeBytes<R>(_ body: (UnsafeRawBufferPointer) -> R) -> R {
+        key.withUnsafeBytes(body)
+    }
+}
+
+extension SensitiveData: TPMMarshallable {
+    package func marshal(into writer: inout TPMWriter) {
+        key.withUnsafeBytes { writer.writeSized($0) }
+    }
+}
+
 extension AuthValue: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     public var description: String { "‹authValue›" }
     public var debugDescription: String { description }

@@ -3,7 +3,7 @@ internal import Crypto
 /// A command with its authorizations.
 struct Command {
     let code: TPMCommandCode
-    let entities: [any TPMEntity]
+    let entities: [NamedHandle]
     let authorizations: [Authorization]
     /// The new authValue of the first entity, for a command that changes it. It keys the HMAC of
     /// the response (TPM 2.0 Part 1 section 17.6.5).
@@ -14,7 +14,7 @@ struct Command {
     /// - Throws: ``TPMError`` of kind `unsupported` when an unsalted session has an encryption
     ///   attribute.
     init(
-        code: TPMCommandCode, entities: [any TPMEntity], authorizations: [Authorization],
+        code: TPMCommandCode, entities: [NamedHandle], authorizations: [Authorization],
         parameters: [UInt8],
         newAuthValue: AuthValue? = nil
     ) throws(TPMError) {
@@ -56,17 +56,22 @@ struct Command {
 
     /// Authenticates the response's parameters with each session and decrypts the first parameter.
     ///
-    /// - Parameter reader: A reader at the first byte after the handle. Moves to the end of the
-    ///   authorizations.
-    func authenticatedParameters(_ reader: inout TPMReader) throws(TPMError) -> [UInt8] {
-        guard !authorizations.isEmpty else { return reader.readRest() }
+    /// - Parameters:
+    ///   - reader: A reader at the first byte after the handle. Moves to the end of the
+    ///     authorizations.
+    ///   - handle: The handle, if any, which comes before the parameters in the result.
+    func authenticatedParameters(
+        _ reader: inout TPMReader, after handle: TPMHandle?
+    ) throws(TPMError) -> [UInt8] {
+        let prefix = handle?.marshalled ?? []
+        guard !authorizations.isEmpty else { return prefix + reader.readRest() }
         let size = Int(try reader.read(UInt32.self))
         let received = try reader.readBytes(size)
         let parameterHash = ParameterHash.response(code, parameters: received)
         for (index, authorization) in authorizations.enumerated() {
             try authenticate(authorization, index == 0 ? newAuthValue : nil, parameterHash, &reader)
         }
-        return try decrypted(received)
+        return try decrypted(received, after: prefix)
     }
 
     /// The position of the session with an attribute, if any.
@@ -94,16 +99,19 @@ struct Command {
         return writer.bytes
     }
 
-    private func decrypted(_ parameters: [UInt8]) throws(TPMError) -> [UInt8] {
+    private func decrypted(
+        _ parameters: [UInt8], after prefix: [UInt8]
+    ) throws(TPMError) -> [UInt8] {
         guard let index = Self.index(of: .encrypt, in: authorizations),
             let session = authorizations[index].session
-        else { return parameters }
+        else { return prefix + parameters }
         var reader = TPMReader(parameters)
         var first = try session.crypt(
             reader.readSized(maximum: TPM.maximumMessageBytes), .response,
             authValue: authorizations[index].authValue)
         defer { first.withUnsafeMutableBytes { wipeMemory($0) } }
-        var writer = TPMWriter(capacity: parameters.count)
+        var writer = TPMWriter(capacity: prefix.count + parameters.count)
+        writer.write(prefix)
         writer.writeSized(first)
         writer.write(reader.readRest())
         return writer.bytes

@@ -43,7 +43,7 @@ public struct PolicyDigest: Hashable, Sendable {
 
     /// Appends `TPM2_PolicyNV`: the content of the index with this Name starts with these bytes.
     package func nvEquals(_ operand: [UInt8], in index: TPMName) -> PolicyDigest {
-        let arguments = operand + UInt16(0).marshalled + TPM.equalOperation.marshalled
+        let arguments = operand + UInt16(0).marshalled + PolicyNV.equal.marshalled
         return extended(.policyNV, Array(SHA256.hash(data: arguments)) + index.bytes)
     }
 

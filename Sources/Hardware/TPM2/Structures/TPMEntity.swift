@@ -101,10 +101,43 @@ public struct TPMObject: TPMEntity, Hashable, Sendable {
         self.publicArea = publicArea
         name = try publicArea.name
     }
+
+    /// Reads the object's Name, and compares it with that of the public area.
+    init(handle: TPMHandle, publicArea: PublicArea, namedBy reader: inout TPMReader)
+        throws(TPMError)
+    {
+        try self.init(handle: handle, publicArea: publicArea)
+        guard try reader.read(TPMName.self) == name else {
+            throw .forged("the Name is not that of the public area")
+        }
+    }
 }
 
-/// A handle whose Name is not known, for commands without authorization.
-struct UnnamedEntity: TPMEntity {
-    let handle: TPMHandle
-    var name: TPMName { TPMName(of: handle) }
+/// A handle and the Name to which authorizations are bound.
+package struct NamedHandle: TPMEntity, Hashable, Sendable {
+    package let handle: TPMHandle
+    package let name: TPMName
+
+    /// Refers to an entity.
+    package init(_ entity: any TPMEntity) {
+        handle = entity.handle
+        name = entity.name
+    }
+
+    /// An object that is not loaded, for the hash of a command.
+    package init(named name: TPMName) {
+        handle = .null
+        self.name = name
+    }
+
+    /// An entity whose Name is not known, for commands without authorization.
+    init(unnamed handle: TPMHandle) {
+        self.handle = handle
+        name = TPMName(of: handle)
+    }
+
+    /// The handle area of a command.
+    static func area(_ entities: any TPMEntity...) -> [NamedHandle] {
+        entities.map { NamedHandle($0) }
+    }
 }

@@ -259,11 +259,12 @@ struct KeyRevocationTests {
             var (place, size) = (UInt32(0x0180_6000), UInt16(1024))
             while size >= 1 {
                 do throws(TPMError) {
-                    try tpm.nvDefineSpace(
-                        NVPublicArea(
-                            index: TPMHandle(rawValue: place),
-                            attributes: [.authRead, .authWrite, .noDA],
-                            dataSize: size))
+                    try tpm.execute(
+                        NVDefineSpace(
+                            NVPublicArea(
+                                index: TPMHandle(rawValue: place),
+                                attributes: [.authRead, .authWrite, .noDA],
+                                dataSize: size)))
                     place += 1
                 } catch {
                     guard error.responseCode == .nvSpace else { throw error }

@@ -21,12 +21,14 @@ struct ActivationTests {
         try Scene.look { tpm in
             // swtpm_setup defines it with the platform's authorization, which stays empty without
             // firmware.
-            try tpm.nvUndefineSpace(tpm.nvReadPublic(index), by: .platform)
+            try tpm.execute(NVUndefineSpace(tpm.execute(NVReadPublic(index)), by: .platform))
         }
     }
 
     private func evict(_ handle: TPMHandle) throws {
-        try Scene.look { tpm in try tpm.evictControl(tpm.readPublic(handle), at: handle) }
+        try Scene.look { tpm in
+            try tpm.execute(EvictControl(tpm.execute(ReadPublic(handle)), at: handle))
+        }
     }
 
     private func certificateAnchor(_ issuer: String = issuer) -> String {
@@ -109,8 +111,8 @@ struct ActivationTests {
     {
         let (wire, rig) = (Wire(), try EnrolmentRig())
         try Scene.look { tpm in
-            let object = try tpm.readPublic(Self.p384Handle)
-            try tpm.evictControl(object, at: Self.p384Handle)
+            let object = try tpm.execute(ReadPublic(Self.p384Handle))
+            try tpm.execute(EvictControl(object, at: Self.p384Handle))
         }
         try await rig.enrol(wire.keystore(try SoftwareTPM.current))
         #expect(wire.codes.contains(.createPrimary))
@@ -177,8 +179,8 @@ struct ActivationTests {
                     index: Self.p384Certificate,
                     attributes: [.ownerWrite, .ownerRead, .authRead, .authWrite],
                     dataSize: UInt16(min(theirs.count, 512)))
-                let index = try tpm.nvDefineSpace(area)
-                try tpm.nvWrite(Array(theirs.prefix(512)), to: index, authorizedBy: .emptyPassword)
+                let index = try tpm.execute(NVDefineSpace(area))
+                try tpm.execute(NVWrite(SensitiveData(Array(theirs.prefix(512))), to: index))
             }
         }
         #expect(try Scene.look { try $0.endorsementKey() } == nil)

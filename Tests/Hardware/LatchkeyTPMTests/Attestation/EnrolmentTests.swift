@@ -71,7 +71,7 @@ struct EnrolmentTests {
                 (.userPresence, .fingerOrPIN, false), (.pin, .pin, false), (reuse, .finger, false),
             ] {
                 let key = try await Scene.key(keystore, policy, presence)
-                let authority = try TPMKeyBlob(key.blob).protection?.finger?.authority
+                let authority = try TPMKeyBlob(key.blob).protection.finger?.authority
                 let name = Data(try authority?.name.bytes ?? [])
                 for form in [EnrolmentRig.form, .certify, .acme] {
                     let verdict = try await rig.verdict(
@@ -117,54 +117,6 @@ struct EnrolmentTests {
             _ = try await rig.verify(
                 attestation, of: key, challenge: Data(count: 16), form: .certify)
         }
-    }
-
-    @Test func `keys of earlier versions sign, and only their creation is attested`() async throws {
-        let (keystore, rig) = (try keystore(), try EnrolmentRig())
-        try await rig.enrol(keystore)
-        for key in [
-            try await Scene.earlierRevocableKey(keystore), try await Scene.earlierKey(keystore),
-        ] {
-            try await Scene.sign(keystore, key)
-            #expect(!keystore.isAttestable(key))
-            for form in [EnrolmentRig.form, .certify, .acme] {
-                let error = await Scene.error { () async throws(KeystoreError) in
-                    _ = try await keystore.attest(
-                        key,
-                        for: AttestationRequest(
-                            challenge: Data(count: 16), issuer: EnrolmentRig.issuer, form: form))
-                }
-                #expect(error?.code == .unsupported)
-            }
-            let verdict = try await rig.verdict(on: key, in: keystore, form: .creation)
-            #expect(verdict.presence == (key.isRevocable ? Presence.none : .pin))
-        }
-        let changed = try await keystore.changePIN(
-            of: [
-                try await Scene.earlierRevocableKey(keystore),
-                try await revocableKey(keystore, .pin),
-            ], secrets: [],
-            for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456", "654321"))
-        for key in changed.keys { try await Scene.sign(keystore, key, pin: "654321") }
-    }
-
-    /// Its declared branches are those of a key with a PIN, but its policy has none.
-    @Test func `a key of the earlier form is refused if it is declared as one with a PIN`()
-        async throws
-    {
-        let (keystore, rig) = (try keystore(), try EnrolmentRig())
-        try await rig.enrol(keystore)
-        let (old, new) = (
-            try await Scene.earlierRevocableKey(keystore), try await revocableKey(keystore, .pin)
-        )
-        let request = AttestationRequest(
-            challenge: Data(count: 16), issuer: EnrolmentRig.issuer, form: .creation)
-        var forged = try await keystore.attest(old, for: request)
-        forged.presence = try await keystore.attest(new, for: request).presence
-        let code = await EnrolmentRig.refusal {
-            _ = try await rig.verify(forged, of: old, challenge: request.challenge, form: .creation)
-        }
-        #expect(code == .wrongPolicy)
     }
 
     @Test func `a statement is refused for another challenge, key, server or TPM`() async throws {

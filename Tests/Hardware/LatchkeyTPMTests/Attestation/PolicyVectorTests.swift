@@ -115,7 +115,7 @@ struct PolicyVectorTests {
                 (try await Scene.key(keystore, .pin, presence), 0x0004_04b2, 2),
             ] {
                 let blob = try TPMKeyBlob(key.blob)
-                let own = try blob.protection?.branches(under: key.policy) ?? []
+                let own = try blob.branches(under: key.policy)
                 #expect(blob.key.publicArea.attributes.rawValue == attributes, "\(key.policy)")
                 #expect(
                     own.count == branches

@@ -125,9 +125,8 @@ struct WebAuthnOracleTests {
                         (signer) throws(TPMError) in
                         try tpm.withLoaded(privatePart, area, under: parent) {
                             (object) throws(TPMError) in
-                            try tpm.certify(
-                                object, by: signer, challenge: content.challenge,
-                                authorizedBy: .emptyPassword)
+                            try tpm.execute(
+                                Certify(object, by: signer, challenge: content.challenge))
                         }
                     }
                 }

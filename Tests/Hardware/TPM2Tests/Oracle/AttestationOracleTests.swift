@@ -34,11 +34,12 @@ import Testing
     private func read(_ said: Said, _ signer: ESAPI.WrappedKey) async throws -> Attest {
         let statement = said.statement
         try await NativeTPM.connect(to: SoftwareTPM.current.tcti) { native in
-            let key = try native.tpm.loadExternal(Self.area(signer), in: .owner)
-            defer { try? native.tpm.flushContext(key.handle) }
-            _ = try native.tpm.verifySignature(
-                TPMSignature(unmarshalling: said.signature),
-                over: Array(SHA256.hash(data: statement)), by: key)
+            let key = try native.tpm.execute(LoadExternal(Self.area(signer), in: .owner))
+            defer { try? native.tpm.execute(FlushContext(key.handle)) }
+            _ = try native.tpm.execute(
+                VerifySignature(
+                    TPMSignature(unmarshalling: said.signature),
+                    over: Array(SHA256.hash(data: statement)), by: key))
         }
         return try Attest(unmarshalling: statement)
     }
@@ -57,8 +58,7 @@ import Testing
         }
         let ours = try await NativeTPM.connect(to: SoftwareTPM.current.tcti) { native in
             let said = try native.lending(key, signer) { object, signer in
-                try native.tpm.certify(
-                    object, by: signer, challenge: Self.challenge, authorizedBy: .emptyPassword)
+                try native.tpm.execute(Certify(object, by: signer, challenge: Self.challenge))
             }
             return Said(statement: said.bytes, signature: said.signature.marshalled)
         }
@@ -111,18 +111,15 @@ extension NativeTPM {
         _ body: (TPMObject, TPMObject) throws -> R
     ) throws -> R {
         let one = try load(first)
-        defer { try? tpm.flushContext(one.handle) }
+        defer { try? tpm.execute(FlushContext(one.handle)) }
         let two = try load(second)
-        defer { try? tpm.flushContext(two.handle) }
+        defer { try? tpm.execute(FlushContext(two.handle)) }
         return try body(one, two)
     }
 
     fileprivate func open(
         _ blob: [UInt8], _ secret: [UInt8], for object: TPMObject
     ) throws(TPMError) -> [UInt8] {
-        try tpm.activateCredential(
-            blob, secret: secret, for: object, authorizedBy: .emptyPassword, with: storage,
-            authorizedBy: .emptyPassword
-        ) { Array($0) }
+        try tpm.execute(ActivateCredential(blob, secret: secret, for: object, with: storage)).bytes
     }
 }

@@ -24,18 +24,20 @@ import Testing
         async throws
     {
         let tcti = try SoftwareTPM.current.tcti
-        try await NativeTPM.connect(to: tcti) { native in _ = try native.tpm.nvDefineSpace(area) }
+        try await NativeTPM.connect(to: tcti) { native in
+            _ = try native.tpm.execute(NVDefineSpace(area))
+        }
         let theirs = try await ESAPI.connect(to: tcti) { esys in
             try esys.publicArea(of: esys.index(Self.handle))
         }
         #expect(theirs.area == area.marshalled)
         #expect(try area.name.bytes == theirs.name)
         try await NativeTPM.connect(to: tcti) { native in
-            try native.tpm.nvUndefineSpace(NVIndex(publicArea: area))
+            try native.tpm.execute(NVUndefineSpace(NVIndex(publicArea: area)))
         }
         try await ESAPI.connect(to: tcti) { esys in _ = try esys.defineIndex(area.marshalled) }
         let ours = try await NativeTPM.connect(to: tcti) { native in
-            try native.tpm.nvReadPublic(TPMHandle(rawValue: Self.handle))
+            try native.tpm.execute(NVReadPublic(TPMHandle(rawValue: Self.handle)))
         }
         #expect(ours.publicArea == area)
     }
@@ -53,7 +55,7 @@ import Testing
         let second = try await NativeTPM.connect(to: tcti) { native in
             let index = try NVIndex(publicArea: Self.counter.written)
             #expect(try native.tpm.nvRead(index) == first)
-            try native.tpm.nvIncrement(index, by: Hierarchy.owner, authorizedBy: .emptyPassword)
+            try native.tpm.execute(NVIncrement(index, by: Hierarchy.owner))
             return try native.tpm.nvRead(index)
         }
         #expect(second.reversed().first == first.last.map { $0 + 1 })
@@ -79,8 +81,9 @@ import Testing
         #expect(PolicyDigest().nvEquals(value, in: try Self.counter.written.name).bytes == theirs)
         let ours = try await NativeTPM.connect(to: tcti) { native in
             try native.policyDigest { session in
-                try native.tpm.policyNVEquals(
-                    value, in: NVIndex(publicArea: Self.counter.written), session: session)
+                try native.tpm.execute(
+                    PolicyNV(equals: value, in: NVIndex(publicArea: Self.counter.written)),
+                    in: session)
             }
         }
         #expect(ours == theirs)
@@ -92,14 +95,14 @@ import Testing
         let tcti = try SoftwareTPM.current.tcti
         try await NativeTPM.connect(to: tcti) { native in
             try native.inSession { session in
-                _ = try native.tpm.nvDefineSpace(
-                    Self.pinFail, authValue: native.value(Array("1234".utf8)),
+                _ = try native.tpm.execute(
+                    NVDefineSpace(Self.pinFail, authValue: native.value(Array("1234".utf8))),
                     authorizedBy: .lastUse(of: session, protecting: .decrypt))
             }
-            try native.tpm.nvWrite(
-                [0, 0, 0, 0, 0, 0, 0, 5], to: NVIndex(publicArea: Self.pinFail),
-                by: Hierarchy.owner,
-                authorizedBy: .emptyPassword)
+            try native.tpm.execute(
+                NVWrite(
+                    SensitiveData([0, 0, 0, 0, 0, 0, 0, 5]), to: NVIndex(publicArea: Self.pinFail),
+                    by: Hierarchy.owner))
         }
         // TPM_RC_BAD_AUTH, session 1.
         #expect(try await prove("1235")?.code == 0x9A2)
@@ -108,11 +111,12 @@ import Testing
         #expect(try await count() == [0, 0, 0, 0, 0, 0, 0, 5])
         try await NativeTPM.connect(to: tcti) { native in
             try native.inSession(.policy) { session in
-                try native.tpm.policyAuthValue(session)
-                try native.tpm.policyCommandCode(.nvChangeAuth, in: session)
-                try native.tpm.nvChangeAuth(
-                    of: NVIndex(publicArea: Self.pinFail.written),
-                    to: native.value(Array("4321".utf8)),
+                try native.tpm.execute(PolicyAuthValue(), in: session)
+                try native.tpm.execute(PolicyCommandCode(.nvChangeAuth), in: session)
+                try native.tpm.execute(
+                    NVChangeAuth(
+                        of: NVIndex(publicArea: Self.pinFail.written),
+                        to: native.value(Array("4321".utf8))),
                     authorizedBy: .lastUse(
                         of: session, authValue: native.value(Array("1234".utf8)),
                         protecting: .decrypt))
@@ -140,10 +144,10 @@ import Testing
             #expect(try native.tpm.nvRead(index, by: Hierarchy.owner) == [0, 0, 0, 0, 0, 0, 0, 5])
             return try native.policyDigest { policy in
                 _ = try native.inSession { proof in
-                    try native.tpm.policySecret(
-                        Approval(policyRef: Self.reference), of: index,
+                    try native.tpm.execute(
+                        PolicySecret(Approval(policyRef: Self.reference), of: index), in: policy,
                         authorizedBy: .lastUse(
-                            of: proof, authValue: native.value(Array("1234".utf8))), in: policy)
+                            of: proof, authValue: native.value(Array("1234".utf8))))
                 }
             }
         }

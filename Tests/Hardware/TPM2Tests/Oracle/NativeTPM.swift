@@ -20,8 +20,8 @@ struct NativeTPM {
                         let tpm = TPM(transport)
                         let template = try PublicArea(
                             unmarshalling: OracleTemplates.storage.dropFirst(2))
-                        let storage = try tpm.createPrimary(template, in: .owner)
-                        defer { try? tpm.flushContext(storage.handle) }
+                        let storage = try tpm.execute(CreatePrimary(template, in: .owner))
+                        defer { try? tpm.execute(FlushContext(storage.handle)) }
                         return try body(NativeTPM(tpm: tpm, storage: storage))
                     })
             }
@@ -34,20 +34,13 @@ struct NativeTPM {
     {
         let template = try PublicArea(unmarshalling: template.dropFirst(2))
         let authValue = try value(authValue)
-        let session = try tpm.startAuthSession(.hmac, saltedTo: storage)
-        defer { try? tpm.flushContext(session.handle) }
+        let session = try tpm.execute(StartAuthSession(.hmac, saltedTo: storage))
+        defer { try? tpm.execute(FlushContext(session.handle)) }
         let authorization = Authorization.continuing(session, protecting: [.decrypt, .encrypt])
-        let made =
-            if let data {
-                try data.withUnsafeBytes {
-                    try tpm.create(
-                        template, authValue: authValue, sealing: $0, under: storage,
-                        authorizedBy: authorization)
-                }
-            } else {
-                try tpm.create(
-                    template, authValue: authValue, under: storage, authorizedBy: authorization)
-            }
+        let made = try tpm.execute(
+            Create(
+                template, authValue: authValue, sealing: data.map { SensitiveData($0) },
+                under: storage), authorizedBy: authorization)
         return ESAPI.WrappedKey(
             privateArea: made.privatePart.marshalled,
             publicArea: MarshallingUnit.sized(made.publicArea.marshalled))
@@ -58,7 +51,7 @@ struct NativeTPM {
         r: [UInt8], s: [UInt8]
     ) {
         let signature = try use(key, authValue) { object, authorization in
-            try tpm.sign(digest, with: object, authorizedBy: authorization)
+            try tpm.execute(Sign(digest, with: object), authorizedBy: authorization)
         }
         guard case .ecdsa(_, let r, let s) = signature else { throw Unexpected() }
         return (r, s)
@@ -66,7 +59,7 @@ struct NativeTPM {
 
     func unseal(_ item: ESAPI.WrappedKey, authValue: [UInt8]) throws -> [UInt8] {
         try use(item, authValue, protecting: .encrypt) { object, authorization in
-            try tpm.unseal(object, authorizedBy: authorization) { Array($0) }
+            try tpm.execute(Unseal(object), authorizedBy: authorization).bytes
         }
     }
 
@@ -75,18 +68,18 @@ struct NativeTPM {
     {
         let new = try value(new)
         let blob = try use(key, old) { object, authorization in
-            try tpm.objectChangeAuth(
-                of: object, under: storage, to: new, authorizedBy: authorization)
+            try tpm.execute(
+                ObjectChangeAuth(of: object, under: storage, to: new), authorizedBy: authorization)
         }
         return ESAPI.WrappedKey(privateArea: blob.marshalled, publicArea: key.publicArea)
     }
 
     /// Loads a key, which the caller flushes.
     func load(_ key: ESAPI.WrappedKey) throws -> TPMObject {
-        try tpm.load(
-            PrivateBlob(unmarshalling: key.privateArea),
-            PublicArea(unmarshalling: key.publicArea.dropFirst(2)),
-            under: storage)
+        try tpm.execute(
+            Load(
+                PrivateBlob(unmarshalling: key.privateArea),
+                PublicArea(unmarshalling: key.publicArea.dropFirst(2)), under: storage))
     }
 
     private func use<R>(
@@ -95,17 +88,17 @@ struct NativeTPM {
         _ body: (TPMObject, Authorization) throws -> R
     ) throws -> R {
         let object = try load(key)
-        defer { try? tpm.flushContext(object.handle) }
-        let session = try tpm.startAuthSession(.hmac, saltedTo: storage)
-        defer { try? tpm.flushContext(session.handle) }
+        defer { try? tpm.execute(FlushContext(object.handle)) }
+        let session = try tpm.execute(StartAuthSession(.hmac, saltedTo: storage))
+        defer { try? tpm.execute(FlushContext(session.handle)) }
         return try body(
             object, .continuing(session, authValue: value(authValue), protecting: attributes))
     }
 
     /// A salted session, which `body` uses or leaves.
     func inSession<R>(_ kind: Session.Kind = .hmac, _ body: (Session) throws -> R) throws -> R {
-        let session = try tpm.startAuthSession(kind, saltedTo: storage)
-        defer { if session.isLoaded { try? tpm.flushContext(session.handle) } }
+        let session = try tpm.execute(StartAuthSession(kind, saltedTo: storage))
+        defer { if session.isLoaded { try? tpm.execute(FlushContext(session.handle)) } }
         return try body(session)
     }
 
@@ -113,7 +106,7 @@ struct NativeTPM {
     func policyDigest(_ steps: (Session) throws -> Void) throws -> [UInt8] {
         try inSession(.trial) { session in
             try steps(session)
-            return try tpm.policyGetDigest(session)
+            return try tpm.execute(PolicyGetDigest(), in: session)
         }
     }
 

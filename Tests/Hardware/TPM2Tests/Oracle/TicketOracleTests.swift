@@ -40,15 +40,16 @@ import Testing
     @Test func `ESAPI uses a ticket of PolicySigned that TPM2 got`() async throws {
         let tcti = try SoftwareTPM.current.tcti
         let given = try await NativeTPM.connect(to: tcti) { native in
-            let authority = try native.tpm.loadExternal(
-                PublicArea(unmarshalling: area.dropFirst(2)), in: .owner)
-            defer { try? native.tpm.flushContext(authority.handle) }
+            let authority = try native.tpm.execute(
+                LoadExternal(PublicArea(unmarshalling: area.dropFirst(2)), in: .owner))
+            defer { try? native.tpm.execute(FlushContext(authority.handle)) }
             return try native.inSession(.policy) { session in
                 let approval = Approval(
                     nonceTPM: session.nonceTPM, expiration: -60, policyRef: Self.reference)
                 let (r, s) = try signature(approval)
-                return try native.tpm.policySigned(
-                    approval, signature: .ecdsa(hash: .sha256, r: r, s: s), by: authority,
+                return try native.tpm.execute(
+                    PolicySigned(
+                        approval, signature: .ecdsa(hash: .sha256, r: r, s: s), by: authority),
                     in: session)
             }
         }
@@ -71,10 +72,11 @@ import Testing
         #expect(try await digestHere(theirs, owner) == policy)
         let ours = try await NativeTPM.connect(to: tcti) { native in
             try native.inSession(.policy) { session in
-                try native.tpm.policySecret(
-                    Approval(
-                        nonceTPM: session.nonceTPM, expiration: -60, policyRef: Self.reference),
-                    of: Hierarchy.owner, authorizedBy: .emptyPassword, in: session)
+                try native.tpm.execute(
+                    PolicySecret(
+                        Approval(
+                            nonceTPM: session.nonceTPM, expiration: -60, policyRef: Self.reference),
+                        of: Hierarchy.owner), in: session, authorizedBy: .emptyPassword)
             }
         }
         #expect(try await digestThere(ours, owner) == policy)
@@ -88,10 +90,10 @@ import Testing
             return try esys.name(of: authority)
         }
         let ours = try await NativeTPM.connect(to: tcti) { native in
-            let authority = try native.tpm.loadExternal(
-                PublicArea(unmarshalling: area.dropFirst(2)), in: .owner)
-            defer { try? native.tpm.flushContext(authority.handle) }
-            return try native.tpm.readPublic(authority.handle).name
+            let authority = try native.tpm.execute(
+                LoadExternal(PublicArea(unmarshalling: area.dropFirst(2)), in: .owner))
+            defer { try? native.tpm.execute(FlushContext(authority.handle)) }
+            return try native.tpm.execute(ReadPublic(authority.handle)).name
         }
         #expect(ours.bytes == theirs)
     }
@@ -105,8 +107,8 @@ import Testing
         try await NativeTPM.connect(to: tcti) { native in
             let context = try SavedContext(unmarshalling: saved)
             #expect(context.marshalled == saved)
-            let handle = try native.tpm.contextLoad(context)
-            defer { try? native.tpm.flushContext(handle) }
+            let handle = try native.tpm.execute(ContextLoad(context))
+            defer { try? native.tpm.execute(FlushContext(handle)) }
             #expect(handle == context.savedHandle)
             #expect(try native.tpm.handles(from: .loadedSessionFirst).contains(handle))
         }
@@ -114,9 +116,9 @@ import Testing
 
     @Test func `tpm2-tss parses a session that TPM2 saved`() async throws {
         let saved = try await NativeTPM.connect(to: SoftwareTPM.current.tcti) { native in
-            let session = try native.tpm.startAuthSession(.policy, saltedTo: nil)
-            defer { try? native.tpm.flushContext(session.handle) }
-            return try native.tpm.contextSave(session).marshalled
+            let session = try native.tpm.execute(StartAuthSession(.policy, saltedTo: nil))
+            defer { try? native.tpm.execute(FlushContext(session.handle)) }
+            return try native.tpm.execute(ContextSave(session)).marshalled
         }
         #expect(try MarshallingUnit.rewritten(context: saved) == saved)
     }
@@ -127,10 +129,11 @@ import Testing
     {
         try await NativeTPM.connect(to: SoftwareTPM.current.tcti) { native in
             try native.inSession(.policy) { session in
-                try native.tpm.policyTicket(
-                    ApprovalTicket(unmarshalling: given.timeout + given.ticket),
-                    for: Approval(policyRef: Self.reference), by: authority, in: session)
-                return try native.tpm.policyGetDigest(session)
+                try native.tpm.execute(
+                    PolicyTicket(
+                        ApprovalTicket(unmarshalling: given.timeout + given.ticket),
+                        for: Approval(policyRef: Self.reference), by: authority), in: session)
+                return try native.tpm.execute(PolicyGetDigest(), in: session)
             }
         }
     }

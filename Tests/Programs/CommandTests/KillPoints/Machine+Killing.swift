@@ -77,7 +77,7 @@ extension Machine {
         defer { connection.close() }
         let tpm = TPM(ResubmittingTransport(connection))
         for first in [TPMHandle.transientFirst, .loadedSessionFirst] {
-            for handle in try tpm.handles(from: first) { try tpm.flushContext(handle) }
+            for handle in try tpm.handles(from: first) { try tpm.execute(FlushContext(handle)) }
         }
     }
 }

@@ -118,7 +118,7 @@ extension RefusalTableTests {
             Attempt(36, "the same, its public part only", .tpm(0x12f)) { rig in
                 let key = try rig.foreign.createAttestationKey()
                 let challenge = try challenge(key, rig)
-                try rig.own.tpm.lending(rig.own.tpm.loadExternal(key.area, in: .owner)) {
+                try rig.own.tpm.lending(rig.own.tpm.execute(LoadExternal(key.area, in: .owner))) {
                     (object) throws(TPMError) in
                     _ = try rig.own.activate(
                         object, blob: challenge.credentialBlob, secret: challenge.encryptedSecret)

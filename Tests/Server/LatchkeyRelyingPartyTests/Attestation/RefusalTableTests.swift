@@ -144,12 +144,11 @@ struct RefusalTableTests {
                 return .done
             },
             Attempt(16, "Create with the private key", .tpm(0x2c2)) { rig in
-                try Array(rig.software.rawRepresentation).withUnsafeBytes { bytes in
-                    _ = try rig.own.tpm.create(
+                _ = try rig.own.tpm.execute(
+                    Create(
                         RawTPM.signingArea([.fixedTPM, .fixedParent, .userWithAuth]),
-                        sealing: bytes,
-                        under: rig.own.parent)
-                }
+                        sealing: SensitiveData(Array(rig.software.rawRepresentation)),
+                        under: rig.own.parent))
                 return .done
             },
             Attempt(17, "LoadExternal with the private key and fixedTPM", .tpm(0x2c2)) { rig in
@@ -166,7 +165,8 @@ struct RefusalTableTests {
             let area = RawTPM.signingArea(
                 RefusalRig.open, [RawTPM.certifyBranch], of: rig.software.publicKey)
             let tpm = rig.own.tpm
-            try tpm.lending(tpm.loadExternal(area, in: .owner)) { (object) throws(TPMError) in
+            try tpm.lending(tpm.execute(LoadExternal(area, in: .owner))) {
+                (object) throws(TPMError) in
                 try rig.own.with(rig.attestationKey) { (signer) throws(TPMError) in
                     try body(object, signer)
                 }
@@ -175,23 +175,23 @@ struct RefusalTableTests {
         }
         func movable(_ rig: RefusalRig) throws -> TPMObject {
             let parent = try rig.own.create(RawTPM.storageTemplate(.sensitiveDataOrigin))
-            return try rig.own.tpm.load(parent.privatePart, parent.area, under: rig.own.parent)
+            return try rig.own.tpm.execute(
+                Load(parent.privatePart, parent.area, under: rig.own.parent))
         }
         return [
             Attempt(18, "Certify of a public part, by password", .tpm(0x12f)) { rig in
                 try publicPart(rig) { (object, signer) throws(TPMError) in
-                    _ = try rig.own.tpm.certify(
-                        object, by: signer, challenge: Array(rig.challenge),
-                        authorizedBy: .emptyPassword)
+                    _ = try rig.own.tpm.execute(
+                        Certify(object, by: signer, challenge: Array(rig.challenge)))
                 }
             },
             Attempt(19, "the same, by the branch", .tpm(0x12f)) { rig in
                 try publicPart(rig) { (object, signer) throws(TPMError) in
                     try rig.own.tpm.withSession(.policy, saltedTo: nil) {
                         (session) throws(TPMError) in
-                        try rig.own.tpm.policyCommandCode(.certify, in: session)
-                        _ = try rig.own.tpm.certify(
-                            object, by: signer, challenge: Array(rig.challenge),
+                        try rig.own.tpm.execute(PolicyCommandCode(.certify), in: session)
+                        _ = try rig.own.tpm.execute(
+                            Certify(object, by: signer, challenge: Array(rig.challenge)),
                             authorizedBy: .lastUse(of: session))
                     }
                 }
@@ -199,10 +199,11 @@ struct RefusalTableTests {
             Attempt(20, "CertifyCreation with the ticket of another key", .tpm(0x4e0)) { rig in
                 let created = try #require(rig.good.key.created)
                 return try publicPart(rig) { (object, signer) throws(TPMError) in
-                    _ = try rig.own.tpm.certifyCreation(
-                        of: object, creationHash: created.creationHash,
-                        creationTicket: created.creationTicket,
-                        challenge: Array(rig.challenge), by: signer)
+                    _ = try rig.own.tpm.execute(
+                        CertifyCreation(
+                            of: object, creationHash: created.creationHash,
+                            creationTicket: created.creationTicket, challenge: Array(rig.challenge),
+                            by: signer))
                 }
             },
             Attempt(21, "fixedTPM below a parent that can be duplicated", .tpm(0x2c2)) { rig in
@@ -216,9 +217,9 @@ struct RefusalTableTests {
                 let area = RawTPM.signingArea(
                     RefusalRig.gated.subtracting(.fixedTPM), rig.finger.branches)
                 let key = try rig.own.create(area, under: parent)
-                let object = try rig.own.tpm.load(key.privatePart, key.area, under: parent)
+                let object = try rig.own.tpm.execute(Load(key.privatePart, key.area, under: parent))
                 // The TPM has three slots.
-                try rig.own.tpm.flushContext(parent.handle)
+                try rig.own.tpm.execute(FlushContext(parent.handle))
                 let said = try rig.own.certify(
                     object, rig.finger.branches, by: rig.attestationKey,
                     challenge: Array(rig.challenge))

@@ -33,9 +33,10 @@ extension FuzzTarget {
         let authorization = Authorization.lastUse(
             of: session, protecting: choice & 1 == 1 ? .encrypt : [])
         switch choice >> 1 & 1 {
-        case 0: try? tpm.unseal(TPMCalls.key, authorizedBy: authorization) { _ in }
+        case 0: _ = try? tpm.execute(Unseal(TPMCalls.key), authorizedBy: authorization)
         default:
-            _ = try? tpm.create(TPMCalls.template, under: TPMCalls.key, authorizedBy: authorization)
+            _ = try? tpm.execute(
+                Create(TPMCalls.template, under: TPMCalls.key), authorizedBy: authorization)
         }
     }
 
@@ -56,7 +57,7 @@ extension FuzzTarget {
         _ = try? StorageRoot(anchor: Data(input))
         if let protection = try? PresenceProtection(bytes: input) {
             try expect(protection.bytes == input, "a protection is written as something else")
-            _ = try? protection.digest(under: .userPresence)
+            _ = try? protection.digest(under: .userPresence, certifies: true)
         }
         guard let state = try? JSONDecoder().decode(AuthorityState.self, from: Data(input)) else {
             return

@@ -20,57 +20,59 @@ enum TPMCalls {
     static let all: [Call] = [
         { _ = try $0.properties(from: .revision, count: 12) },
         { _ = try $0.handles(from: .persistentFirst) },
-        { _ = try $0.curves() },
+        { _ = try $0.execute(GetCapability<ECCCurve>(.eccCurves, count: 64)) },
         { _ = try $0.properties(from: .permanent, count: 1) },
         { _ = try $0.handles(from: .transientFirst) },
         { _ = try $0.getRandom(32) },
-        { _ = try $0.readPublic(.storageRootKey) },
-        { _ = try $0.readClock() },
-        { _ = try $0.startAuthSession(.hmac, saltedTo: key) },
-        { _ = try $0.create(template, under: key) },
-        { _ = try $0.load(try privatePart, key.publicArea, under: key) },
-        { _ = try $0.loadExternal(key.publicArea) },
-        { _ = try $0.createPrimary(template, in: .owner) },
+        { _ = try $0.execute(ReadPublic(.storageRootKey)) },
+        { _ = try $0.execute(ReadClock()) },
+        { _ = try $0.execute(StartAuthSession(.hmac, saltedTo: key)) },
+        { _ = try $0.execute(Create(template, under: key)) },
+        { _ = try $0.execute(Load(try privatePart, key.publicArea, under: key)) },
+        { _ = try $0.execute(LoadExternal(key.publicArea)) },
+        { _ = try $0.execute(CreatePrimary(template, in: .owner)) },
         {
-            _ = try $0.certifyCreation(
-                of: key, creationHash: [1], creationTicket: .nullHashCheck, challenge: [2],
-                by: signer)
+            _ = try $0.execute(
+                CertifyCreation(
+                    of: key, creationHash: [1], creationTicket: .nullHashCheck, challenge: [2],
+                    by: signer))
         },
-        { _ = try $0.certify(key, by: signer, challenge: [2], authorizedBy: .emptyPassword) },
-        { _ = try $0.nvCertify(try NVIndex(publicArea: index), by: signer, challenge: [2]) },
+        { _ = try $0.execute(Certify(key, by: signer, challenge: [2])) },
         {
-            _ = try $0.activateCredential(
-                [1], secret: [2], for: signer, authorizedBy: .emptyPassword, with: key,
-                authorizedBy: .emptyPassword
-            ) { _ in }
+            _ = try $0.execute(
+                NVCertify(try NVIndex(publicArea: index), by: signer, challenge: [2]))
+        },
+        {
+            _ = try $0.execute(ActivateCredential([1], secret: [2], for: signer, with: key))
         },
         { _ = try $0.endorsementKey() },
-        { _ = try $0.contextSave(key) },
-        { _ = try $0.contextLoad(context) },
-        { _ = try $0.nvReadPublic(index.index) },
+        { _ = try $0.execute(ContextSave(key)) },
+        { _ = try $0.execute(ContextLoad(context)) },
+        { _ = try $0.execute(NVReadPublic(index.index)) },
         { _ = try $0.nvRead(try NVIndex(publicArea: index)) },
         {
-            _ = try $0.objectChangeAuth(
-                of: key, under: key, to: .empty, authorizedBy: .emptyPassword)
+            _ = try $0.execute(ObjectChangeAuth(of: key, under: key, to: .empty))
         },
-        { _ = try $0.policyGetDigest(session) },
-        { _ = try $0.policySecret(Approval(), of: key, authorizedBy: .emptyPassword, in: session) },
-        { _ = try $0.policySigned(Approval(), signature: signature, by: signer, in: session) },
+        { _ = try $0.execute(PolicyGetDigest(), in: session) },
+        { _ = try $0.execute(PolicySecret(Approval(), of: key), in: session) },
         {
-            _ = try $0.sign(
-                [UInt8](repeating: 1, count: 32), with: signer, authorizedBy: .emptyPassword)
+            _ = try $0.execute(
+                PolicySigned(Approval(), signature: signature, by: signer), in: session)
         },
-        { _ = try $0.unseal(key, authorizedBy: .emptyPassword) { _ in } },
         {
-            _ = try $0.verifySignature(
-                signature, over: [UInt8](repeating: 1, count: 32), by: signer)
+            _ = try $0.execute(Sign([UInt8](repeating: 1, count: 32), with: signer))
         },
-        { _ = try $0.ecdhZGen(ECCPoint(x: [1], y: [2]), with: key, authorizedBy: .emptyPassword) },
+        { _ = try $0.execute(Unseal(key)) },
+        {
+            _ = try $0.execute(
+                VerifySignature(signature, over: [UInt8](repeating: 1, count: 32), by: signer))
+        },
+        { _ = try $0.execute(ECDHZGen(ECCPoint(x: [1], y: [2]), with: key)) },
         { _ = try $0.suspend(session) },
         { _ = try TPMIdentity($0).description },
         { _ = try LockoutState($0).status },
         { _ = try $0.discoverStorageRoot(pinned: nil) },
-        { try $0.flushContext(key.handle) },
+        { try $0.execute(FlushContext(key.handle)) },
     ]
 
     private static var session: Session {

@@ -1,17 +1,69 @@
-/// Clock and capability commands, TPM 2.0 Part 3 sections 29 and 30.
-extension TPM {
-    /// `TPM2_ReadClock` (section 29.1).
-    package func readClock() throws(TPMError) -> TimeInfo {
-        try result(of: .readClock)
+/// `TPM2_ReadClock` (Part 3 section 29.1).
+package struct ReadClock: TPMCommand {
+    package typealias Response = TimeInfo
+    package static let code = TPMCommandCode.readClock
+
+    package init() {}
+}
+
+/// `TPM2_GetCapability` (section 30.2). An HMAC session that audits the command authenticates the
+/// response.
+package struct GetCapability<Element: TPMUnmarshallable>: TPMCommand {
+    package static var code: TPMCommandCode { .getCapability }
+    private let capability: Capability
+    private let first: UInt32
+    private let count: UInt32
+
+    package init(_ capability: Capability, from first: UInt32 = 0, count: UInt32) {
+        self.capability = capability
+        self.first = first
+        self.count = count
     }
 
-    /// `TPM2_GetCapability` for properties (section 30.2).
+    package func marshal(into writer: inout TPMWriter) {
+        writer.write(capability.rawValue, first, count)
+    }
+
+    package func response(from reader: inout TPMReader) throws(TPMError) -> [Element] {
+        // The flag moreData. The caller chose the count, so the rest is not needed.
+        _ = try reader.readFlag()
+        guard try reader.read(UInt32.self) == capability.rawValue else {
+            throw .malformed("the response is about another capability")
+        }
+        return try reader.readList(maximum: 1024)
+    }
+}
+
+/// `TPM_CAP` (Part 2 section 6.12).
+package enum Capability: UInt32, Sendable {
+    case handles = 1
+    case commands = 2
+    case properties = 6
+    case eccCurves = 8
+}
+
+/// `TPM2_TestParms` (section 30.3): checks that the TPM supports the curve, schemes and cipher. The
+/// response code names the unsupported parameter.
+package struct TestParms: TPMCommand {
+    package static let code = TPMCommandCode.testParms
+    private let parameters: ECCParameters
+
+    package init(_ parameters: ECCParameters) { self.parameters = parameters }
+
+    package func marshal(into writer: inout TPMWriter) {
+        writer.write(TPMAlgorithm.ecc, parameters)
+    }
+}
+
+extension TPM {
+    /// `TPM2_GetCapability` for properties.
     ///
     /// - Returns: Those of the `count` properties from `first` on that the TPM has.
-    public func properties(from first: TPMProperty, count: UInt32) throws(TPMError) -> [TPMProperty:
-        UInt32]
-    {
-        let list: [TaggedProperty] = try capability(.properties, from: first.rawValue, count: count)
+    public func properties(
+        from first: TPMProperty, count: UInt32
+    ) throws(TPMError) -> [TPMProperty: UInt32] {
+        let list = try execute(
+            GetCapability<TaggedProperty>(.properties, from: first.rawValue, count: count))
         let asked = list.filter { $0.property.rawValue < first.rawValue &+ count }
         return Dictionary(asked.map { ($0.property, $0.value) }) { first, _ in first }
     }
@@ -24,52 +76,17 @@ extension TPM {
     public func handles(
         from first: TPMHandle, count: UInt32 = 64, auditedBy session: Session? = nil
     ) throws(TPMError) -> [TPMHandle] {
-        try capability(.handles, from: first.rawValue, count: count, auditedBy: session)
+        try execute(
+            GetCapability(.handles, from: first.rawValue, count: count), in: nil,
+            session.map { [.continuing($0, protecting: .audit)] } ?? [])
     }
 
-    /// `TPM2_GetCapability` for curves.
-    package func curves() throws(TPMError) -> [ECCCurve] {
-        try capability(.eccCurves, from: 0, count: 64)
-    }
-
-    /// `TPM2_GetCapability` for commands: whether the TPM has a command of the standard.
+    /// Whether the TPM has a command of the standard.
     package func hasCommand(_ command: TPMCommandCode) throws(TPMError) -> Bool {
         // The lower 16 bits of `TPMA_CC` (Part 2 section 8.9), in ascending order.
-        let commands: [UInt32] = try capability(.commands, from: command.rawValue, count: 1)
+        let commands: [UInt32] = try execute(
+            GetCapability(.commands, from: command.rawValue, count: 1))
         return commands.contains { $0 & 0xFFFF == command.rawValue & 0xFFFF }
-    }
-
-    /// `TPM2_TestParms` (section 30.3): checks that the TPM supports the curve, schemes and cipher.
-    ///
-    /// - Throws: ``TPMError`` with a response code that names the unsupported parameter.
-    package func testParms(_ parameters: ECCParameters) throws(TPMError) {
-        try executeWithoutResult(.testParms, parameters: TPMWriter(TPMAlgorithm.ecc, parameters))
-    }
-
-    /// `TPM_CAP` (Part 2 section 6.12).
-    private enum Capability: UInt32 {
-        case handles = 1
-        case commands = 2
-        case properties = 6
-        case eccCurves = 8
-    }
-
-    private func capability<T: TPMUnmarshallable>(
-        _ capability: Capability, from property: UInt32, count: UInt32,
-        auditedBy session: Session? = nil
-    ) throws(TPMError) -> [T] {
-        try execute(
-            .getCapability,
-            authorizedBy: session.map { [.continuing($0, protecting: .audit)] } ?? [],
-            parameters: TPMWriter(capability.rawValue, property, count)
-        ) { (reader, _) throws(TPMError) in
-            // The flag moreData. The caller chose the count, so the rest is not needed.
-            _ = try reader.readFlag()
-            guard try reader.read(UInt32.self) == capability.rawValue else {
-                throw .malformed("the response is about another capability")
-            }
-            return try reader.readList(maximum: 1024)
-        }
     }
 }
 
