@@ -17,8 +17,7 @@ let strict: [SwiftSetting] = [
 /// The settings of an app from `swift package init`.
 let app: [SwiftSetting] = [.swiftLanguageMode(.v6), .treatAllWarnings(as: .error)]
 
-/// A system library of `Sources/C`: a module map and the names of its Debian packages. Without
-/// `pkgConfig`, only the headers.
+/// A system library of `Sources/C`: a module map and the names of its Debian packages.
 func system(_ name: String, pkgConfig: String? = nil, apt: String..., path: String? = nil) -> Target
 {
     .systemLibrary(
@@ -26,41 +25,60 @@ func system(_ name: String, pkgConfig: String? = nil, apt: String..., path: Stri
         providers: apt.isEmpty ? nil : [.apt(apt)])
 }
 
-func library(_ room: String, _ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
-    .target(
-        name: name, dependencies: dependencies, path: "Sources/\(room)/\(name)",
-        swiftSettings: strict)
+/// Modules of this package and products of others, by their names, separated by spaces.
+func dependencies(_ names: String) -> [Target.Dependency] {
+    names.split(whereSeparator: \.isWhitespace).map {
+        products[String($0)] ?? .byName(name: String($0))
+    }
 }
 
-func program(_ room: String, _ name: String, _ dependencies: [Target.Dependency] = []) -> Target {
-    .executableTarget(
-        name: name, dependencies: dependencies, path: "Sources/\(room)/\(name)",
-        swiftSettings: strict)
+typealias Room = KeyValuePairs<String, String>
+
+func libraries(_ room: String, _ modules: Room) -> [Target] {
+    modules.map {
+        .target(
+            name: $0, dependencies: dependencies($1), path: "Sources/\(room)/\($0)",
+            swiftSettings: strict)
+    }
 }
 
-func tests(
-    _ room: String, _ name: String, _ dependencies: [Target.Dependency], exclude: [String] = [],
-    resources: [Resource]? = nil, packageAccess: Bool = true, settings: [SwiftSetting] = strict
-) -> Target {
-    .testTarget(
-        name: name, dependencies: dependencies, path: "Tests/\(room)/\(name)", exclude: exclude,
-        resources: resources, packageAccess: packageAccess, swiftSettings: settings)
+func programs(_ room: String, _ modules: Room) -> [Target] {
+    modules.map {
+        .executableTarget(
+            name: $0, dependencies: dependencies($1), path: "Sources/\(room)/\($0)",
+            swiftSettings: strict)
+    }
 }
 
-/// A library that only tests of this package use.
-func support(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
-    .target(
-        name: name, dependencies: dependencies, path: "Tests/Testing/\(name)", swiftSettings: strict
-    )
+/// Libraries that only tests of this package use.
+func support(_ modules: Room) -> [Target] {
+    modules.map {
+        .target(
+            name: $0, dependencies: dependencies($1), path: "Tests/Testing/\($0)",
+            swiftSettings: strict)
+    }
 }
 
-// MARK: - Packages of others
-
-/// A product of another package, with traits only if one of these is enabled.
-func product(_ name: String, _ package: String, traits: Set<String>? = nil) -> Target.Dependency {
-    guard let traits else { return .product(name: name, package: package) }
-    return .product(name: name, package: package, condition: .when(traits: traits))
+func tests(_ room: String, _ suites: Room) -> [Target] {
+    suites.map {
+        .testTarget(
+            name: $0, dependencies: dependencies($1), path: "Tests/\(room)/\($0)",
+            exclude: excluded[$0] ?? [], resources: $0 == "TPM2Tests" ? [.copy("Fixtures")] : nil,
+            packageAccess: $0 != "DocumentationTests", swiftSettings: settings[$0] ?? strict)
+    }
 }
+
+/// Files of tests that are not compiled.
+let excluded = [
+    "CommandTests": ["Golden"], "LatchkeyPasskeysTests": ["Clients"],
+    "LatchkeyRelyingPartyTests": ["Fixtures"], "LatchkeyTPMTests": ["Oracles"],
+    // Also a package that runs the parsers with libFuzzer; see scripts/fuzz.
+    "FuzzTests": ["Package.swift", "CLibFuzzer", "Driver", "Corpus"],
+]
+/// Code of apps: ported iOS apps, which may cause warnings, and the documentation's code.
+let settings = ["PortingTests": [.swiftLanguageMode(.v6)], "DocumentationTests": app]
+
+// MARK: - Products of other packages
 
 // No trait enables another: before Swift 6.4, SwiftPM passes several enabled traits to the compiler
 // in a random order, and a new order compiles all modules again (swift-package-manager#10525).
@@ -68,20 +86,31 @@ let forPrograms: Set = ["Programs"]
 let forNetwork: Set = ["Network", "Testing", "Programs"]
 let forCertificates: Set = ["Certificates", "Testing", "Programs"]
 
-let crypto = product("Crypto", "swift-crypto")
-let cryptoExtras = product("CryptoExtras", "swift-crypto")
-let asn1 = product("SwiftASN1", "swift-asn1")
-let grdb = product("GRDB", "GRDB.swift")
-let certificates = product("X509", "swift-certificates", traits: forCertificates)
-let httpTypes = product("HTTPTypes", "swift-http-types", traits: forNetwork)
-let subprocess = product("Subprocess", "swift-subprocess", traits: forNetwork)
-let systemPackage = product("SystemPackage", "swift-system", traits: forNetwork)
-let nioCore = product("NIOCore", "swift-nio", traits: forPrograms)
-let nioPosix = product("NIOPosix", "swift-nio", traits: forPrograms)
-let arguments = product("ArgumentParser", "swift-argument-parser", traits: forPrograms)
-let logging = product("Logging", "swift-log", traits: forPrograms)
-let signals = product("UnixSignals", "swift-service-lifecycle", traits: forPrograms)
-let jwtKit = product("JWTKit", "jwt-kit", traits: forPrograms)
+/// The products by name, with the traits that need them.
+let products: [String: Target.Dependency] = [
+    "COpenSSL": .target(name: "COpenSSL", condition: .when(traits: forCertificates)),
+    "Crypto": .product(name: "Crypto", package: "swift-crypto"),
+    "CryptoExtras": .product(name: "CryptoExtras", package: "swift-crypto"),
+    "SwiftASN1": .product(name: "SwiftASN1", package: "swift-asn1"),
+    "GRDB": .product(name: "GRDB", package: "GRDB.swift"),
+    "X509": product("X509", "swift-certificates", forCertificates),
+    "HTTPTypes": product("HTTPTypes", "swift-http-types", forNetwork),
+    "Subprocess": product("Subprocess", "swift-subprocess", forNetwork),
+    "SystemPackage": product("SystemPackage", "swift-system", forNetwork),
+    "NIOCore": product("NIOCore", "swift-nio", forPrograms),
+    "NIOPosix": product("NIOPosix", "swift-nio", forPrograms),
+    "ArgumentParser": product("ArgumentParser", "swift-argument-parser", forPrograms),
+    "Logging": product("Logging", "swift-log", forPrograms),
+    "UnixSignals": product("UnixSignals", "swift-service-lifecycle", forPrograms),
+    "ServiceLifecycle": product("ServiceLifecycle", "swift-service-lifecycle", forPrograms),
+    "Hummingbird": product("Hummingbird", "hummingbird", forPrograms),
+    "HummingbirdCore": product("HummingbirdCore", "hummingbird", forPrograms),
+    "JWTKit": product("JWTKit", "jwt-kit", forPrograms),
+]
+
+func product(_ name: String, _ package: String, _ traits: Set<String>) -> Target.Dependency {
+    .product(name: name, package: package, condition: .when(traits: traits))
+}
 
 // MARK: - Rooms
 
@@ -100,303 +129,206 @@ let c: [Target] = [
     system("CUHID", path: "Tests/C/CUHID"),
 ]
 
-let core: [Target] = [
-    library("Core", "LatchkeyPlatform", ["CPlatform"]),
-    library("Core", "Latchkey", ["CPlatform", "LatchkeyPlatform", crypto, grdb]),
+let core: Room = [
+    "LatchkeyPlatform": "CPlatform",
+    "Latchkey": "CPlatform LatchkeyPlatform Crypto GRDB",
 ]
-
-let hardware: [Target] = [
-    library("Hardware", "TPM2", [crypto, cryptoExtras]),
+let hardware: Room = [
+    "TPM2": "Crypto CryptoExtras",
     // Separate, so that servers read TPM structures without tpm2-tss.
-    library("Hardware", "TPM2TCTI", ["CTSS2", "LatchkeyPlatform", "TPM2"]),
-    library(
-        "Hardware", "LatchkeyTPM",
-        ["Latchkey", "LatchkeyPlatform", "TPM2", "TPM2TCTI", asn1, crypto]),
-    library(
-        "Hardware", "LatchkeyPKCS11",
-        [
-            "CPKCS11", "CLibP11", "CPlatform", "Latchkey", "LatchkeyPlatform", asn1, certificates,
-            crypto,
-            cryptoExtras,
-        ]),
-    library("Hardware", "LatchkeyCertificates", ["Latchkey", asn1, certificates]),
-    library(
-        "Hardware", "LatchkeyPresence", ["CPlatform", "CSystemd", "Latchkey", "LatchkeyPlatform"]),
+    "TPM2TCTI": "CTSS2 LatchkeyPlatform TPM2",
+    "LatchkeyTPM": "Latchkey LatchkeyPlatform TPM2 TPM2TCTI SwiftASN1 Crypto",
+    "LatchkeyPKCS11": """
+    CPKCS11 CLibP11 CPlatform Latchkey LatchkeyPlatform SwiftASN1 X509 Crypto CryptoExtras
+    """,
+    "LatchkeyCertificates": "Latchkey SwiftASN1 X509",
+    "LatchkeyPresence": "CPlatform CSystemd Latchkey LatchkeyPlatform",
 ]
-
-let oauth: [Target.Dependency] = ["Latchkey", "LatchkeyJOSE", "LatchkeyOAuth", crypto, httpTypes]
-let apps: [Target] = [
-    library("Apps", "LatchkeyJOSE", ["Latchkey", crypto, cryptoExtras]),
-    library(
-        "Apps", "LatchkeyOAuth",
-        [
-            "CCurl", "Latchkey", "LatchkeyJOSE", "LatchkeyPlatform", crypto, httpTypes, subprocess,
-            systemPackage,
-        ]),
-    library("Apps", "LatchkeyLogin", oauth),
-    library("Apps", "LatchkeyVault", ["Latchkey"]),
-    library("Apps", "LatchkeyCredentials", oauth),
+let oauth = "Latchkey LatchkeyJOSE LatchkeyOAuth Crypto HTTPTypes"
+let apps: Room = [
+    "LatchkeyJOSE": "Latchkey Crypto CryptoExtras",
+    "LatchkeyOAuth": """
+    CCurl Latchkey LatchkeyJOSE LatchkeyPlatform Crypto HTTPTypes Subprocess SystemPackage
+    """,
+    "LatchkeyLogin": oauth,
+    "LatchkeyVault": "Latchkey",
+    "LatchkeyCredentials": oauth,
     // Separate, because FoundationNetworking, which has URLRequest, adds 8 MB to each program that
     // links it.
-    library("Apps", "LatchkeyCredentialsFoundation", ["LatchkeyCredentials", httpTypes]),
-    library("Apps", "LatchkeyLocker", oauth),
+    "LatchkeyCredentialsFoundation": "LatchkeyCredentials HTTPTypes",
+    "LatchkeyLocker": oauth,
 ]
-
-let backends: [Target.Dependency] = [
-    "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyPresence",
+let backends = "Latchkey LatchkeyTPM LatchkeyPKCS11 LatchkeyPresence"
+let agents: Room = [
+    "LatchkeySSH": "Latchkey Crypto CryptoExtras",
+    "LatchkeyPasskeys": "Latchkey Crypto CryptoExtras",
 ]
-let agents: [Target] = [
-    library("Agents", "LatchkeySSH", ["Latchkey", crypto, cryptoExtras]),
-    library("Agents", "LatchkeyPasskeys", ["Latchkey", crypto, cryptoExtras]),
-    program(
-        "Agents", "latchkey-agent",
-        backends + [
-            "LatchkeySSH", "LatchkeyServices", "LatchkeyPlatform", arguments, logging,
-        ]),
-    program(
-        "Agents", "latchkey-passkeys",
-        backends + [
-            "LatchkeyPasskeys", "LatchkeyServices", "LatchkeyPlatform", arguments, logging,
-        ]),
-    program("Agents", "latchkey-uhid", ["LatchkeyPlatform"]),
+let agentPrograms: Room = [
+    "latchkey-agent":
+        backends + " LatchkeySSH LatchkeyServices LatchkeyPlatform ArgumentParser Logging",
+    "latchkey-passkeys":
+        backends + " LatchkeyPasskeys LatchkeyServices LatchkeyPlatform ArgumentParser Logging",
+    "latchkey-uhid": "LatchkeyPlatform",
 ]
-
-let server: [Target] = [
-    library(
-        "Server", "LatchkeyRelyingParty",
-        [
-            .target(name: "COpenSSL", condition: .when(traits: forCertificates)), "Latchkey",
-            "LatchkeyJOSE", "LatchkeyPlatform", "TPM2", asn1, certificates, crypto, cryptoExtras,
-        ]),
+let server: Room = [
+    "LatchkeyRelyingParty": """
+    COpenSSL Latchkey LatchkeyJOSE LatchkeyPlatform TPM2 SwiftASN1 X509 Crypto CryptoExtras
+    """,
     // Separate, so that a server needs only the client of its database.
-    library("Server", "LatchkeySQLite", ["LatchkeyRelyingParty", grdb]),
-    library(
-        "Server", "LatchkeyPostgreSQL",
-        ["CPostgreSQL", "Latchkey", "LatchkeyPlatform", "LatchkeyRelyingParty"]),
-    program(
-        "Server", "latchkey-identity",
-        [
-            "Latchkey", "LatchkeyJOSE", "LatchkeyPlatform", "LatchkeyPostgreSQL",
-            "LatchkeyRelyingParty", "LatchkeySQLite",
-            arguments, crypto, cryptoExtras, jwtKit, logging, nioCore, signals,
-            product("Hummingbird", "hummingbird", traits: forPrograms),
-            product("HummingbirdCore", "hummingbird", traits: forPrograms),
-            product("ServiceLifecycle", "swift-service-lifecycle", traits: forPrograms),
-        ]),
+    "LatchkeySQLite": "LatchkeyRelyingParty GRDB",
+    "LatchkeyPostgreSQL": "CPostgreSQL Latchkey LatchkeyPlatform LatchkeyRelyingParty",
+]
+let serverPrograms: Room = [
+    "latchkey-identity": """
+    Latchkey LatchkeyJOSE LatchkeyPlatform LatchkeyPostgreSQL LatchkeyRelyingParty
+    LatchkeySQLite ArgumentParser Crypto CryptoExtras JWTKit Logging NIOCore UnixSignals
+    Hummingbird HummingbirdCore ServiceLifecycle
+    """
+]
+let services: Room = [
+    "LatchkeyServices":
+        backends + " LatchkeyJOSE LatchkeyPlatform TPM2TCTI ArgumentParser Logging UnixSignals"
+]
+let tools: Room = [
+    "latchkey": """
+    \(backends) LatchkeyCertificates LatchkeyCredentials LatchkeyJOSE LatchkeyLocker LatchkeyLogin
+    LatchkeyOAuth LatchkeyPasskeys LatchkeyPlatform LatchkeyRelyingParty LatchkeySSH
+    LatchkeyServices LatchkeyVault TPM2 TPM2TCTI ArgumentParser SwiftASN1 X509 Crypto
+    HTTPTypes Logging SystemPackage
+    """,
+    "latchkey-presenced":
+        "Latchkey LatchkeyPresence LatchkeyServices LatchkeyTPM ArgumentParser Crypto Logging",
+]
+let testing: Room = [
+    "LatchkeySimulators": "Latchkey LatchkeyPlatform Subprocess SystemPackage",
+    "VirtualSmartCard": "COpenSSL LatchkeyPlatform SwiftASN1 X509 Crypto",
+    "LatchkeyTesting": """
+    Latchkey LatchkeyOAuth LatchkeySimulators VirtualSmartCard SwiftASN1 X509 Crypto
+    HTTPTypes
+    """,
+]
+let testingPrograms: Room = [
+    "latchkey-demo": """
+    Latchkey LatchkeyOAuth LatchkeySimulators ArgumentParser HTTPTypes Subprocess
+    SystemPackage
+    """,
+    "latchkey-card": "Latchkey LatchkeySimulators VirtualSmartCard ArgumentParser UnixSignals",
+]
+let testSupport: Room = [
+    "LatchkeyTestSupport": """
+    Latchkey LatchkeyJOSE LatchkeyOAuth LatchkeyPlatform LatchkeySimulators LatchkeyTesting
+    TPM2 TPM2TCTI VirtualSmartCard Crypto HTTPTypes Subprocess SystemPackage
+    """,
+    "RawDatabase": "GRDB",
 ]
 
-let programs: [Target] = [
-    library(
-        "Programs", "LatchkeyServices",
-        backends + [
-            "LatchkeyJOSE", "LatchkeyPlatform", "TPM2TCTI", arguments, logging, signals,
-        ]),
-    program(
-        "Programs", "latchkey",
-        backends + [
-            "LatchkeyCertificates", "LatchkeyCredentials", "LatchkeyJOSE", "LatchkeyLocker",
-            "LatchkeyLogin",
-            "LatchkeyOAuth", "LatchkeyPasskeys", "LatchkeyPlatform", "LatchkeyRelyingParty",
-            "LatchkeySSH",
-            "LatchkeyServices", "LatchkeyVault", "TPM2", "TPM2TCTI", arguments, asn1,
-            certificates, crypto, httpTypes, logging, systemPackage,
-        ]),
-    program(
-        "Programs", "latchkey-presenced",
-        [
-            "Latchkey", "LatchkeyPresence", "LatchkeyServices", "LatchkeyTPM", arguments, crypto,
-            logging,
-        ]),
-]
-
-let testing: [Target] = [
-    library(
-        "Testing", "LatchkeySimulators",
-        ["Latchkey", "LatchkeyPlatform", subprocess, systemPackage]),
-    library(
-        "Testing", "VirtualSmartCard", ["COpenSSL", "LatchkeyPlatform", asn1, certificates, crypto]),
-    library(
-        "Testing", "LatchkeyTesting",
-        [
-            "Latchkey", "LatchkeyOAuth", "LatchkeySimulators", "VirtualSmartCard", asn1,
-            certificates, crypto,
-            httpTypes,
-        ]),
-    program(
-        "Testing", "latchkey-demo",
-        [
-            "Latchkey", "LatchkeyOAuth", "LatchkeySimulators", arguments, httpTypes, subprocess,
-            systemPackage,
-        ]),
-    program(
-        "Testing", "latchkey-card",
-        ["Latchkey", "LatchkeySimulators", "VirtualSmartCard", arguments, signals]),
-    support(
-        "LatchkeyTestSupport",
-        [
-            "Latchkey", "LatchkeyJOSE", "LatchkeyOAuth", "LatchkeyPlatform", "LatchkeySimulators",
-            "LatchkeyTesting", "TPM2", "TPM2TCTI", "VirtualSmartCard", crypto, httpTypes,
-            subprocess,
-            systemPackage,
-        ]),
-    support("RawDatabase", [grdb]),
-]
+// MARK: - Tests
 
 /// What most tests import.
-let world: [Target.Dependency] = [
-    "Latchkey", "LatchkeyPlatform", "LatchkeySimulators", "LatchkeyTestSupport", "LatchkeyTesting",
-    crypto,
-]
-let hardwareWorld = world + ["LatchkeyPKCS11", "LatchkeyTPM", "TPM2", "TPM2TCTI"]
+let world =
+    "Latchkey LatchkeyPlatform LatchkeySimulators LatchkeyTestSupport LatchkeyTesting Crypto"
+let hardwareWorld = world + " LatchkeyPKCS11 LatchkeyTPM TPM2 TPM2TCTI"
 let oauthWorld =
-    hardwareWorld + [
-        "LatchkeyJOSE", "LatchkeyOAuth", "RawDatabase", "latchkey-identity", grdb, httpTypes,
-    ]
+    hardwareWorld + " LatchkeyJOSE LatchkeyOAuth RawDatabase latchkey-identity GRDB HTTPTypes"
 
-let suites: [Target] = [
-    tests(
-        "Core", "LatchkeyPlatformTests", ["LatchkeyPlatform", "LatchkeySimulators"]),
-    tests("Core", "LatchkeyTests", hardwareWorld + ["RawDatabase", grdb]),
-    tests(
-        "Hardware", "TPM2Tests", hardwareWorld + ["CESAPI", "CTSS2"], resources: [.copy("Fixtures")]
-    ),
-    tests(
-        "Hardware", "LatchkeyTPMTests", hardwareWorld + ["LatchkeyRelyingParty", asn1],
-        exclude: ["Oracles"]),
-    tests(
-        "Hardware", "LatchkeyPKCS11Tests",
-        hardwareWorld + [
-            "COpenSSL", "LatchkeyCertificates", "LatchkeyVault", "VirtualSmartCard", asn1,
-            certificates,
-        ]),
-    tests(
-        "Hardware", "LatchkeyCertificatesTests",
-        hardwareWorld + ["LatchkeyCertificates", asn1, certificates]),
-    tests("Hardware", "LatchkeyPresenceTests", world + ["LatchkeyPresence"]),
-    tests("Apps", "LatchkeyJOSETests", ["Latchkey", "LatchkeyJOSE", crypto]),
-    tests(
-        "Apps", "LatchkeyOAuthTests",
-        world + ["LatchkeyOAuth", httpTypes, nioCore, nioPosix, subprocess]),
-    tests("Apps", "LatchkeyVaultTests", hardwareWorld + ["LatchkeyVault", "RawDatabase", grdb]),
-    tests(
-        "Apps", "LatchkeyLoginTests",
-        oauthWorld + ["LatchkeyLogin", "VirtualSmartCard", jwtKit]),
-    tests(
-        "Apps", "LatchkeyCredentialsTests",
-        oauthWorld + ["LatchkeyCredentials", "LatchkeyCredentialsFoundation", cryptoExtras]),
-    tests("Apps", "LatchkeyLockerTests", oauthWorld + ["LatchkeyLocker"]),
-    // Ported iOS apps, with an app's settings; their code may cause warnings.
-    tests(
-        "Apps", "PortingTests",
-        oauthWorld + ["LatchkeyCredentials", "LatchkeyLocker", "LatchkeyLogin", "LatchkeyVault"],
-        settings: [.swiftLanguageMode(.v6)]),
-    tests(
-        "Agents", "LatchkeySSHTests",
-        hardwareWorld + ["LatchkeySSH", "RawDatabase", cryptoExtras, grdb]),
-    tests(
-        "Agents", "LatchkeyPasskeysTests", hardwareWorld + ["LatchkeyPasskeys", cryptoExtras],
-        exclude: ["Clients"]),
-    tests(
-        "Agents", "PasskeyRelayTests",
-        ["CUHID", "LatchkeyPlatform", "LatchkeySimulators", "latchkey-uhid"]),
-    tests(
-        "Agents", "PasskeyServiceTests",
-        world + ["LatchkeyPasskeys", "latchkey", "latchkey-passkeys", logging]),
-    tests(
-        "Server", "LatchkeyRelyingPartyTests",
-        world + [
-            "LatchkeyJOSE", "LatchkeyPostgreSQL", "LatchkeyRelyingParty", "LatchkeySQLite", "TPM2",
-            "latchkey-identity", asn1, certificates, cryptoExtras,
-        ],
-        exclude: ["Fixtures"]),
-    tests(
-        "Server", "LatchkeyIdentityTests",
-        world + [
-            "LatchkeyJOSE", "LatchkeyOAuth", "LatchkeyPostgreSQL", "LatchkeyRelyingParty",
-            "LatchkeySQLite", "TPM2", "latchkey-identity", asn1, certificates, cryptoExtras,
-            httpTypes, logging, nioCore,
-            product("Hummingbird", "hummingbird", traits: forPrograms),
-            product("ServiceLifecycle", "swift-service-lifecycle", traits: forPrograms),
-        ]),
-    tests(
-        "Programs", "LatchkeyServicesTests",
-        ["LatchkeyPlatform", "LatchkeyServices", "LatchkeySimulators", logging]),
-    tests(
-        "Programs", "PresenceBrokerTests",
-        hardwareWorld + ["LatchkeyPresence", "LatchkeyVault", "latchkey-presenced"]),
-    tests(
-        "Programs", "CommandTests",
-        hardwareWorld + [
-            "LatchkeyJOSE", "LatchkeySSH", "LatchkeyServices", "LatchkeyVault", "RawDatabase",
-            "VirtualSmartCard",
-            "greeting",
-            "latchkey", "latchkey-agent", "latchkey-demo", "latchkey-identity",
-            "latchkey-passkeys", "latchkey-presenced", "notes",
-            grdb, subprocess, systemPackage,
-        ],
-        exclude: ["Golden"]),
-    tests("Testing", "LatchkeySimulatorsTests", world + [httpTypes]),
-    tests("Testing", "VirtualSmartCardTests", world + ["VirtualSmartCard", "latchkey-card"]),
-    tests(
-        "Testing", "DocumentationTests",
-        [
-            "Latchkey", "LatchkeyCertificates", "LatchkeyCredentials", "LatchkeyLocker",
-            "LatchkeyLogin",
-            "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyPostgreSQL", "LatchkeyPresence",
-            "LatchkeyRelyingParty",
-            "LatchkeySimulators", "LatchkeyTPM", "LatchkeyTesting", "LatchkeyVault", "TPM2",
-            "TPM2TCTI",
-            certificates, httpTypes, subprocess,
-        ],
-        packageAccess: false, settings: app),
-    // The same directory is also a package that runs the parsers with libFuzzer; see scripts/fuzz.
-    tests(
-        "Testing", "FuzzTests",
-        [
-            "Latchkey", "LatchkeyCertificates", "LatchkeyCredentials", "LatchkeyJOSE",
-            "LatchkeyLocker",
-            "LatchkeyLogin", "LatchkeyOAuth", "LatchkeyPKCS11", "LatchkeyPasskeys",
-            "LatchkeyPresence",
-            "LatchkeyRelyingParty", "LatchkeySSH", "LatchkeyTPM", "TPM2", "VirtualSmartCard", asn1,
-            certificates,
-            crypto, grdb, httpTypes,
-        ],
-        exclude: ["Package.swift", "CLibFuzzer", "Driver", "Corpus"]),
+let coreTests: Room = [
+    "LatchkeyPlatformTests": "LatchkeyPlatform LatchkeySimulators",
+    "LatchkeyTests": hardwareWorld + " RawDatabase GRDB",
+]
+let hardwareTests: Room = [
+    "LatchkeyPKCS11Tests": """
+    \(hardwareWorld) COpenSSL LatchkeyCertificates LatchkeyVault VirtualSmartCard SwiftASN1 X509
+    """,
+    "LatchkeyCertificatesTests": hardwareWorld + " LatchkeyCertificates SwiftASN1 X509",
+    "LatchkeyPresenceTests": world + " LatchkeyPresence",
+    "TPM2Tests": hardwareWorld + " CESAPI CTSS2",
+    "LatchkeyTPMTests": hardwareWorld + " LatchkeyRelyingParty SwiftASN1",
+]
+let appTests: Room = [
+    "LatchkeyJOSETests": "Latchkey LatchkeyJOSE Crypto",
+    "LatchkeyOAuthTests": world + " LatchkeyOAuth HTTPTypes NIOCore NIOPosix Subprocess",
+    "LatchkeyVaultTests": hardwareWorld + " LatchkeyVault RawDatabase GRDB",
+    "LatchkeyLoginTests": oauthWorld + " LatchkeyLogin VirtualSmartCard JWTKit",
+    "LatchkeyCredentialsTests":
+        oauthWorld + " LatchkeyCredentials LatchkeyCredentialsFoundation CryptoExtras",
+    "LatchkeyLockerTests": oauthWorld + " LatchkeyLocker",
+    "PortingTests": oauthWorld + " LatchkeyCredentials LatchkeyLocker LatchkeyLogin LatchkeyVault",
+]
+let agentTests: Room = [
+    "LatchkeySSHTests": hardwareWorld + " LatchkeySSH RawDatabase CryptoExtras GRDB",
+    "PasskeyRelayTests": "CUHID LatchkeyPlatform LatchkeySimulators latchkey-uhid",
+    "PasskeyServiceTests": world + " LatchkeyPasskeys latchkey latchkey-passkeys Logging",
+    "LatchkeyPasskeysTests": hardwareWorld + " LatchkeyPasskeys CryptoExtras",
+]
+let serverTests: Room = [
+    "LatchkeyIdentityTests": """
+    \(world) LatchkeyJOSE LatchkeyOAuth LatchkeyPostgreSQL LatchkeyRelyingParty LatchkeySQLite TPM2
+    latchkey-identity SwiftASN1 X509 CryptoExtras HTTPTypes Logging NIOCore Hummingbird
+    ServiceLifecycle
+    """,
+    "LatchkeyRelyingPartyTests": """
+    \(world) LatchkeyJOSE LatchkeyPostgreSQL LatchkeyRelyingParty LatchkeySQLite TPM2 latchkey-identity
+    SwiftASN1 X509 CryptoExtras
+    """,
+]
+let programTests: Room = [
+    "LatchkeyServicesTests": "LatchkeyPlatform LatchkeyServices LatchkeySimulators Logging",
+    "PresenceBrokerTests": hardwareWorld + " LatchkeyPresence LatchkeyVault latchkey-presenced",
+    "CommandTests": """
+    \(hardwareWorld) LatchkeyJOSE LatchkeySSH LatchkeyServices LatchkeyVault RawDatabase VirtualSmartCard
+    greeting latchkey latchkey-agent latchkey-demo latchkey-identity latchkey-passkeys
+    latchkey-presenced notes GRDB Subprocess SystemPackage
+    """,
+]
+let testingTests: Room = [
+    "LatchkeySimulatorsTests": world + " HTTPTypes",
+    "VirtualSmartCardTests": world + " VirtualSmartCard latchkey-card",
+    "DocumentationTests": """
+    Latchkey LatchkeyCertificates LatchkeyCredentials LatchkeyLocker LatchkeyLogin
+    LatchkeyOAuth LatchkeyPKCS11 LatchkeyPostgreSQL LatchkeyPresence LatchkeyRelyingParty
+    LatchkeySimulators LatchkeyTPM LatchkeyTesting LatchkeyVault TPM2 TPM2TCTI X509 HTTPTypes
+    Subprocess
+    """,
+    "FuzzTests": """
+    Latchkey LatchkeyCertificates LatchkeyCredentials LatchkeyJOSE LatchkeyLocker LatchkeyLogin
+    LatchkeyOAuth LatchkeyPKCS11 LatchkeyPasskeys LatchkeyPresence LatchkeyRelyingParty
+    LatchkeySSH LatchkeyTPM TPM2 VirtualSmartCard SwiftASN1 X509 Crypto GRDB HTTPTypes
+    """,
 ]
 
 /// The programs of the package `Examples`, so that the tests build and run them, with an app's
 /// settings and access.
 let examples: [Target] = [
-    ("greeting", ["Latchkey", "LatchkeyPresence", "LatchkeyTPM"]),
-    ("notes", ["Latchkey", "LatchkeyLogin", "LatchkeyPresence", "LatchkeyTPM", "LatchkeyVault"]),
-].map { (name: String, dependencies: [Target.Dependency]) in
+    ("greeting", "Latchkey LatchkeyPresence LatchkeyTPM"),
+    ("notes", "Latchkey LatchkeyLogin LatchkeyPresence LatchkeyTPM LatchkeyVault"),
+].map {
     .executableTarget(
-        name: name, dependencies: dependencies, path: "Examples/Sources/\(name)",
-        packageAccess: false,
-        swiftSettings: app)
+        name: $0, dependencies: dependencies($1), path: "Examples/Sources/\($0)",
+        packageAccess: false, swiftSettings: app)
 }
 
 // MARK: - Package
 
-let libraries = [
-    "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates", "LatchkeyPresence",
-    "LatchkeyOAuth",
-    "LatchkeyLogin", "LatchkeyVault", "LatchkeyCredentials", "LatchkeyCredentialsFoundation",
-    "LatchkeyLocker",
-    "LatchkeyPasskeys", "LatchkeySSH", "LatchkeyRelyingParty", "LatchkeyPostgreSQL",
-    "LatchkeySQLite", "LatchkeySimulators",
-    "LatchkeyTesting", "VirtualSmartCard",
-]
-let executables = [
-    "latchkey", "latchkey-agent", "latchkey-passkeys", "latchkey-uhid", "latchkey-presenced",
-    "latchkey-identity", "latchkey-card", "latchkey-demo",
-]
+let executables =
+    programs("Agents", agentPrograms) + programs("Server", serverPrograms)
+    + programs("Programs", tools) + programs("Testing", testingPrograms)
+let modules =
+    libraries("Core", core) + libraries("Hardware", hardware) + libraries("Apps", apps)
+    + libraries("Agents", agents) + libraries("Server", server)
+    + libraries("Programs", services) + libraries("Testing", testing)
+let suites =
+    tests("Core", coreTests) + tests("Hardware", hardwareTests) + tests("Apps", appTests)
+    + tests("Agents", agentTests) + tests("Server", serverTests)
+    + tests("Programs", programTests) + tests("Testing", testingTests)
+/// Parts of other products.
+let internals: Set = ["TPM2", "TPM2TCTI", "LatchkeyPlatform", "LatchkeyJOSE", "LatchkeyServices"]
+let publicLibraries = modules.filter { !internals.contains($0.name) }
 
 let package = Package(
     name: "latchkey",
     products: [.library(name: "TPM2", targets: ["TPM2", "TPM2TCTI"])]
-        + libraries.map { .library(name: $0, targets: [$0]) }
-        + executables.map { .executable(name: $0, targets: [$0]) },
+        + publicLibraries.map { .library(name: $0.name, targets: [$0.name]) }
+        + executables.map { .executable(name: $0.name, targets: [$0.name]) },
     // A trait names the packages of some products, so that an app fetches only those that it needs:
     // `traits: []` for a TPM.
     traits: [
@@ -430,5 +362,5 @@ let package = Package(
         .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2"),
         .package(url: "https://github.com/vapor/jwt-kit", from: "5.7.1"),
     ],
-    targets: c + core + hardware + apps + agents + server + programs + testing + suites + examples
+    targets: c + modules + executables + support(testSupport) + suites + examples
 )
