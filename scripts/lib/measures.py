@@ -59,7 +59,7 @@ def text(path):
 def files(folder, *suffixes):
     """The files in the folder with these suffixes (all without), not those of builds."""
     for path in sorted(pathlib.Path(folder).rglob("*")):
-        if path.is_file() and ".build" not in path.parts and (not suffixes or path.suffix in suffixes):
+        if path.is_file() and not {".build", "__pycache__"} & set(path.parts) and (not suffixes or path.suffix in suffixes):
             yield path
 
 

@@ -39,8 +39,8 @@ struct ServerDevices: Sendable {
             "CREATE TEMP TABLE fleet AS SELECT n, \(names.joined(separator: ", ")), randomblob(32) AS digest "
                 + "FROM \(numbers)",
             """
-            INSERT INTO "user" (id, username, password, is_anonymous, is_disabled, created_at)
-            SELECT owner, 'user' || n, '\(password)', FALSE, FALSE, \(now) FROM fleet
+            INSERT INTO "user" (id, username, name_key, password, is_anonymous, created_at)
+            SELECT owner, 'user' || n, 'user' || n, '\(password)', FALSE, \(now) FROM fleet
             """,
             """
             INSERT INTO latchkey_device (project, kid, id, user_id, jwk, device_info, created_at)
@@ -50,12 +50,13 @@ struct ServerDevices: Sendable {
             """,
             """
             INSERT INTO offline_grant (
-                id, client_id, user_id, device_id, scope, amr, auth_time, expires_at, idle_expires_at)
+                id, client_id, user_id, device_id, scope, amr, auth_time, expires_at, idle_expires_at,
+                refresh_family, refresh_digest)
             SELECT session, '\(Self.clientID)', owner, device,
                 'openid offline_access https://authgear.com/scopes/full-access', 'x_biometric', \(now),
-                \(now + 364 * 86_400) + \(shift), \(now + 30 * 86_400) + \(shift) FROM fleet
+                \(now + 364 * 86_400) + \(shift), \(now + 30 * 86_400) + \(shift),
+                randomblob(16), digest FROM fleet
             """,
-            "INSERT INTO refresh_token (digest, grant_id, is_used) SELECT digest, session, FALSE FROM fleet",
         ]
     }
 

@@ -113,7 +113,8 @@ struct PresenceSessionTests {
         #expect(try isPIN(await outer.pin(current), "1111"))
     }
 
-    @Test func `an authority between two sessions passes the hardware's decision on`() async throws {
+    @Test func `an authority between two sessions passes the hardware's decision on`() async throws
+    {
         struct Between: PresenceAuthority {
             let inner: any PresenceAuthority
 
