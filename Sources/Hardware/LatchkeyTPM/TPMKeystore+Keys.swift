@@ -127,8 +127,8 @@ extension TPMKeystore {
                 let root = try await root(named: blob.parentName)
                 try check(secret.assurance, of: secret.policy, blob.protection, under: root)
                 let use = KeyUse(
-                    Unseal(try blob.reference), as: .unseal, of: blob, policy: secret.policy,
-                    under: root, prompt: prompt)
+                    command: Unseal(try blob.reference), request: .unseal, blob: blob,
+                    policy: secret.policy, root: root, prompt: prompt)
                 return SecretBytes(try await perform(use, authorizedBy: presence))
             }
             guard opened.count == RevocableSecret.byteCount else {

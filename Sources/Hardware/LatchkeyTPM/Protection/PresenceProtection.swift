@@ -133,8 +133,9 @@ enum PresenceProtection: Hashable, Sendable {
         case .ownPIN(_, let finger):
             policy.requirement == (finger == nil ? .pin : .userPresence)
                 && policy.reuseSeconds == 0
-        case .broker(let proof, let reuseSecret):
-            proof.fits(policy) && (reuseSecret != nil) == (policy.reuseSeconds > 0)
+        case .broker(_, let reuseSecret):
+            (finger != nil) == policy.hasFinger && (brokerPIN != nil) == policy.hasPIN
+                && (reuseSecret != nil) == (policy.reuseSeconds > 0)
         }
     }
 
@@ -167,16 +168,6 @@ enum PresenceProtection: Hashable, Sendable {
         let branches = try branches(under: policy, certifies: certifies)
         let digest = PolicyDigest.or(branches) ?? branches.first
         return (authValue == nil ? digest : digest?.authValue())?.bytes ?? []
-    }
-}
-
-extension PresenceProtection.BrokerProof {
-    func fits(_ policy: AccessPolicy) -> Bool {
-        switch self {
-        case .finger: policy.hasFinger && !policy.hasPIN
-        case .pin: policy.requirement == .pin
-        case .either: policy.requirement == .userPresence
-        }
     }
 }
 

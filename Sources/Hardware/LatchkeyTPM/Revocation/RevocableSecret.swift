@@ -60,8 +60,10 @@ struct RevocableSecret: Hashable, Sendable {
     init(
         parentName: TPMName, index publicArea: NVPublicArea, branch: PolicyDigest, form: Form
     ) throws(TPMError) {
+        var authValueCount = SHA256.byteCount
+        if case .secret(let authValue) = form { authValueCount = authValue.count }
         guard publicArea == Self.unwritten(branch, form, at: publicArea.index).written,
-            Self.indices.contains(publicArea.index.rawValue), form.isComplete
+            Self.indices.contains(publicArea.index.rawValue), authValueCount == SHA256.byteCount
         else {
             throw TPMError(.malformed, reason: "the index of a revocable secret has another format")
         }
@@ -128,10 +130,6 @@ extension RevocableSecret.Form {
         case .secretWithPIN: [.authRead, .authWrite]
         case .gate: PresenceProtection.UserPIN.onceAttributes
         }
-    }
-
-    fileprivate var isComplete: Bool {
-        if case .secret(let authValue) = self { authValue.count == SHA256.byteCount } else { true }
     }
 }
 

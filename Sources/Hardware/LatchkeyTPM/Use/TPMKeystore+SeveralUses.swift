@@ -237,7 +237,8 @@ private struct PasskeyKeys: Sendable {
     /// A use of the MAC key, or of the sealed secret.
     func use<C>(_ command: C, as request: ApprovalRequest.Use) -> KeyUse<C> {
         KeyUse(
-            command, as: request, of: macBlob, policy: key.policy, under: root, prompt: prompt)
+            command: command, request: request, blob: macBlob, policy: key.policy, root: root,
+            prompt: prompt)
     }
 
     func signing(_ digest: MessageDigest) throws(KeystoreError) -> KeyUse<Sign> {

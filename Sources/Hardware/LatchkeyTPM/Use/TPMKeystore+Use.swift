@@ -101,23 +101,9 @@ struct KeyUse<Command: KeyCommand>: Sendable {
     let root: StorageRoot
     let prompt: PromptContext
     /// The index that a revocable key needs.
-    let authorization: RevocableSecret?
+    var authorization: RevocableSecret?
 
     var protection: PresenceProtection { blob.protection }
-
-    init(
-        _ command: Command, as request: ApprovalRequest.Use, of blob: TPMKeyBlob,
-        policy: AccessPolicy, under root: StorageRoot, prompt: PromptContext,
-        authorization: RevocableSecret? = nil
-    ) {
-        self.command = command
-        self.request = request
-        self.blob = blob
-        self.policy = policy
-        self.root = root
-        self.prompt = prompt
-        self.authorization = authorization
-    }
 }
 
 extension KeyUse<Sign> {
@@ -126,9 +112,9 @@ extension KeyUse<Sign> {
         under root: StorageRoot, prompt: PromptContext, authorization: RevocableSecret?
     ) throws(KeystoreError) {
         self.init(
-            Sign(digest.bytes, with: try blob.reference, scheme: blob.scheme),
-            as: blob.scheme == .null ? .sign(digest) : .signNamingScheme(digest), of: blob,
-            policy: policy, under: root, prompt: prompt, authorization: authorization)
+            command: Sign(digest.bytes, with: try blob.reference, scheme: blob.scheme),
+            request: blob.scheme == .null ? .sign(digest) : .signNamingScheme(digest), blob: blob,
+            policy: policy, root: root, prompt: prompt, authorization: authorization)
     }
 }
 

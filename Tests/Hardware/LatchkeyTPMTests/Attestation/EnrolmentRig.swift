@@ -65,7 +65,7 @@ struct EnrolmentRig {
     }
 
     /// Activates the attestation key of a keystore and stores its certificate.
-    func enrol(_ keystore: some Keystore, for issuer: String = issuer) async throws {
+    func enrol(_ keystore: some AttestingKeystore, for issuer: String = issuer) async throws {
         let (challenge, pending) = try challenge(await keystore.attestationIdentity(for: issuer))
         let secret = try await keystore.activate(challenge, for: issuer)
         let certificates = try authority.certificate(
