@@ -40,8 +40,6 @@ final class PaperKeystore: RevokingKeystore, AttestingKeystore {
         self.fault = fault
     }
 
-    func owns(_ secret: SealedSecret) async -> Bool? { nil }
-
     func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {
         KeystoreCapabilities(
             device: "paper", root: .swtpm, requirements: [.none, .pin], canAttest: false,
