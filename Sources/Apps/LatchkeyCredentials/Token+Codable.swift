@@ -1,5 +1,5 @@
 public import FoundationEssentials
-internal import Latchkey
+public import Latchkey
 internal import LatchkeyJOSE
 internal import LatchkeyOAuth
 
