@@ -268,8 +268,9 @@ struct PasskeyServeTests {
     private static func connection(to listener: Int32) async -> Int32? {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread {
+                let isReadable = try? Poll.wait(for: listener, POLLIN, until: .now + hangLimit)
                 continuation.resume(
-                    returning: Self.isReadable(listener) ? accept(listener, nil, nil) : nil)
+                    returning: isReadable == true ? accept(listener, nil, nil) : nil)
             }
         }
     }
