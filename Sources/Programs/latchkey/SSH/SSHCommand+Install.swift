@@ -150,7 +150,7 @@ struct SSHConfigurationFile {
         guard !isComplete else { return true }
         let mode = (try? Stat(FilePath(path)))?.permissions.rawValue ?? 0o600
         do {
-            let text = try contents()
+            let earlier = try contents()
             try FileManager.default.createDirectory(
                 atPath: directory, withIntermediateDirectories: true,
                 attributes: [.posixPermissions: 0o700])
