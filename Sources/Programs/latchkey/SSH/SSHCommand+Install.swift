@@ -33,9 +33,9 @@ extension SSHCommand {
             }
             let socket = AgentSocket(environment: environment)
             let file = SSHConfigurationFile(home: home, agentPath: try socket.sshPath())
-            let isWritten = try write ? file.add() : file.isComplete
+            if write { try file.add() }
             return SSHInstallReport(
-                path: file.path, isConfigured: isWritten, isRunning: socket.isServed,
+                path: file.path, isConfigured: file.isComplete, isRunning: socket.isServed,
                 lines: file.lines,
                 socket: socket.path)
         }
@@ -144,17 +144,15 @@ struct SSHConfigurationFile {
     }
 
     /// Puts the lines before the contents of the file, unless it is complete. Keeps its mode.
-    ///
-    /// - Returns: true.
-    func add() throws -> Bool {
-        guard !isComplete else { return true }
+    func add() throws {
+        guard !isComplete else { return }
         let mode = (try? Stat(FilePath(path)))?.permissions.rawValue ?? 0o600
         do {
-            let earlier = try contents()
+            let present = try contents()
             try FileManager.default.createDirectory(
                 atPath: directory, withIntermediateDirectories: true,
                 attributes: [.posixPermissions: 0o700])
-            let text = lines + (earlier.isEmpty ? "" : "\n" + earlier)
+            let text = lines + (present.isEmpty ? "" : "\n" + present)
             try Data(text.utf8).write(to: URL(filePath: path), options: .atomic)
         } catch {
             throw KeystoreError(
@@ -162,7 +160,6 @@ struct SSHConfigurationFile {
                 recovery: "Add the lines that ‘latchkey ssh install’ prints.")
         }
         chmod(path, mode)
-        return true
     }
 
     /// The text of the file; empty if it does not exist. Its bytes must be UTF-8, so that no byte
