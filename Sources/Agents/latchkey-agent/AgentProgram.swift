@@ -36,6 +36,8 @@ struct AgentProgram: ServiceProgram {
 
     var isVerbose: Bool { options.verbose }
 
+    static func main() async { await runToEnd() }
+
     func serve(environment: [String: String], log: Logger) async throws {
         let settings = try ProgramSettings(options, environment: environment)
         let presence = BrokeredPresence(

@@ -35,6 +35,8 @@ struct PasskeyProgram: ServiceProgram {
 
     var isVerbose: Bool { options.verbose }
 
+    static func main() async { await runToEnd() }
+
     func serve(environment: [String: String], log: Logger) async throws {
         let settings = try ProgramSettings(options, environment: environment)
         let pins = try settings.pins(environment: environment)

@@ -18,8 +18,9 @@ package protocol ServiceProgram: AsyncParsableCommand {
 }
 
 extension ServiceProgram {
-    /// Parses the arguments and serves.
-    package static func main() async {
+    /// Parses the arguments, serves, and ends the process. Each program calls it in its own `main`:
+    /// an extension's `main` would not replace that of ArgumentParser.
+    package static func runToEnd() async -> Never {
         ProgramShell.start()
         umask(0o077)
         let environment = ProcessInfo.processInfo.environment

@@ -42,6 +42,8 @@ struct PresenceDaemon: ServiceProgram {
 
     var isVerbose: Bool { false }
 
+    static func main() async { await runToEnd() }
+
     func serve(environment: [String: String], log: Logger) async throws {
         if printName {
             print(try await Self.approvalKeyName())
