@@ -67,7 +67,8 @@ enum IdentitySchema {
             value BLOB NOT NULL
         ) STRICT;
         CREATE TABLE pending_activation (
-            id TEXT PRIMARY KEY NOT NULL,
+            number INTEGER PRIMARY KEY,
+            id TEXT NOT NULL UNIQUE,
             user_id TEXT NOT NULL,
             state TEXT NOT NULL,
             expires_at REAL NOT NULL
@@ -130,7 +131,8 @@ enum IdentitySchema {
             value BYTEA NOT NULL
         );
         CREATE TABLE pending_activation (
-            id TEXT PRIMARY KEY NOT NULL,
+            number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+            id TEXT NOT NULL UNIQUE,
             user_id TEXT NOT NULL,
             state TEXT NOT NULL,
             expires_at DOUBLE PRECISION NOT NULL
@@ -150,7 +152,7 @@ enum IdentitySchema {
         CREATE INDEX authorization_code_user ON authorization_code (user_id);
         CREATE INDEX web_session_expiry ON web_session (expires_at);
         CREATE INDEX web_session_user ON web_session (user_id);
-        CREATE INDEX pending_activation_user ON pending_activation (user_id, expires_at);
+        CREATE INDEX pending_activation_user ON pending_activation (user_id);
         CREATE INDEX pending_activation_expiry ON pending_activation (expires_at);
         """
 }

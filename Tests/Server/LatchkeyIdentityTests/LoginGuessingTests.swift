@@ -57,7 +57,10 @@ import Testing
         try await TestServer.run { server in
             try await server.services.users.database.write {
                 try $0.execute(
-                    "UPDATE \"user\" SET username = \("ali\u{7}ce") WHERE username = 'alice'")
+                    """
+                    UPDATE "user" SET username = \("ali\u{7}ce"), name_key = \("ali\u{7}ce")
+                    WHERE username = 'alice'
+                    """)
             }
             #expect(
                 try await TestBrowser(server: server).loginToSettings("ali\u{7}ce").status == 403)

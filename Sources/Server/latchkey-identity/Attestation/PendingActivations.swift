@@ -22,7 +22,7 @@ struct PendingActivations: Sendable {
                 """
                 DELETE FROM pending_activation WHERE user_id = \(userID) AND id NOT IN (
                     SELECT id FROM pending_activation WHERE user_id = \(userID)
-                    ORDER BY expires_at DESC LIMIT \(Self.maximumPerUser - 1))
+                    ORDER BY number DESC LIMIT \(Self.maximumPerUser - 1))
                 """)
             try database.execute(
                 """

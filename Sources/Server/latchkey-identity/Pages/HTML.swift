@@ -1,4 +1,5 @@
-/// HTML. Interpolated texts are escaped.
+/// HTML. Interpolated texts are escaped. Add `as HTML` to a literal in an interpolated condition, which
+/// is a text otherwise.
 struct HTML: Sendable, ExpressibleByStringInterpolation {
     let text: String
 

@@ -28,7 +28,7 @@ struct Page: Sendable {
                 <h1>Log in</h1>
                 \(clientName.map { "<p class=\"lead\">to continue to <strong>\($0)</strong></p>" })
                 \(problem.map { "<p class=\"problem\" role=\"alert\">\($0)</p>" })
-                \(isPinned ? "<p class=\"note\">Use the account for which this device is set up.</p>" : "")
+                \(isPinned ? "<p class=\"note\">Use the account for which this device is set up.</p>" : "" as HTML)
                 <form method="post" action="\(action)">
                 \(hidden("csrf_token", token))
                 <label for="username">User name</label>
@@ -38,7 +38,7 @@ struct Page: Sendable {
                 <input id="password" name="password" type="password" autocomplete="current-password" required\(second)>
                 <div class="actions">
                 <button type="submit">Log in</button>
-                \(canCancel ? "<a class=\"button quiet\" href=\"\(action)&amp;x_cancel=1\">Cancel</a>" : "")
+                \(canCancel ? "<a class=\"button quiet\" href=\"\(action)&amp;x_cancel=1\">Cancel</a>" : "" as HTML)
                 </div>
                 </form>
                 """)
@@ -116,7 +116,7 @@ struct Page: Sendable {
                 <h1>\(list.title)</h1>
                 <p class="lead">\(list.lead(username))</p>
                 \(notice.map { "<p class=\"note\" role=\"status\">\($0)</p>" })
-                \(devices.isEmpty ? "<p class=\"empty\">\(list.empty)</p>" : "")
+                \(devices.isEmpty ? "<p class=\"empty\">\(list.empty)</p>" : "" as HTML)
                 <ul class="list">
                 \(rows)
                 </ul>

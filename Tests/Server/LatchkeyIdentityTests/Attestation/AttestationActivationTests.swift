@@ -138,8 +138,7 @@ import Testing
     }
 
     @Test func `other bodies are refused`() async throws {
-        try await TestServer.runAttested({ configuration, _, _ in
-        }) { server, tpm in
+        try await TestServer.runAttested { server, tpm in
             let bearer = try await server.login().access
             for body in [
                 "{}", "[]", "", #"{"ek_certificates":[]}"#,

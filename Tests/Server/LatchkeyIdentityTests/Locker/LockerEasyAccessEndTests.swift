@@ -106,16 +106,21 @@ import Testing
     {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
-            let grants = server.services.grants
+            let registry = try #require(server.services.locker).registry
+            let enrolment = try #require(try await registry.enrolment(id: device.id))
+            let key = enrolment.easyAccessKeys[0]
+            try await registry.removeAllEasyAccessKeys(of: enrolment)
             let grant = LoginGrant(
                 id: "g", clientID: "app", userID: server.alice.id, deviceID: nil,
-                enrolmentID: device.id,
-                easyAccessKeyID: "removed-key", scope: "openid", amr: .easyAccess, authTime: 0,
-                expiresAt: 9e9,
-                idleExpiresAt: 9e9, deviceInfo: nil)
-            #expect(
-                try await !grants.insert(
-                    grant, tokens: TokenResponse(accessToken: "a", expiresIn: 60)))
+                enrolmentID: device.id, easyAccessKeyID: key.kid.rawValue, scope: "openid",
+                amr: .easyAccess, authTime: 0, expiresAt: 9e9, idleExpiresAt: 9e9,
+                deviceInfo: nil)
+            let error = await #expect(throws: LockerRequestError.self) {
+                try await server.services.grants.insert(
+                    grant, tokens: TokenResponse(accessToken: "a", expiresIn: 60)
+                ) { try registry.lock(key, of: enrolment, in: $0) }
+            }
+            #expect(error?.code == .easyAccessRevoked)
         }
     }
 

@@ -84,18 +84,30 @@ import Testing
             let locker = try #require(server.services.locker)
             let enrolment = try #require(try await locker.registry.enrolment(id: device.id))
             try await locker.registry.remove(enrolment)
+            let registry = locker.registry
             let endpoint = TokenEndpoint(services: server.services)
             let client = server.services.configuration.clients[0]
-            for proof in [
-                GrantProof.easyAccess(enrolment, enrolment.easyAccessKeys[0]),
-                .background(enrolment),
-            ] {
+            let key = enrolment.easyAccessKeys[0]
+            let confirmations: [@Sendable (any SQLConnection) throws -> Void] = [
+                { try registry.lock(key, of: enrolment, in: $0) },
+                { try registry.lock(enrolment, in: $0) },
+            ]
+            let proofs = [GrantProof.easyAccess(enrolment, key), .background(enrolment)]
+            for (proof, confirm) in zip(proofs, confirmations) {
                 let grant = endpoint.grant(
                     proof, user: server.alice, client: client, scope: "openid", authTime: 0,
                     deviceInfo: nil)
                 let tokens = try await endpoint.tokens(
                     for: grant, user: server.alice, client: client)
-                #expect(try await !server.services.grants.insert(grant, tokens: tokens))
+                let error = await #expect(throws: LockerRequestError.self) {
+                    try await server.services.grants.insert(
+                        grant, tokens: tokens, confirm: confirm)
+                }
+                #expect(error?.code == .enrolmentRevoked)
+                // The foreign key refuses it too.
+                await #expect(throws: (any Error).self) {
+                    try await server.services.grants.insert(grant, tokens: tokens)
+                }
                 #expect(try await server.userInfo(tokens.accessToken).status == 401)
             }
         }
