@@ -34,7 +34,8 @@ import Testing
             let sid = try #require(claims["sid"]?.string.flatMap { Base64URL.decode($0) })
             let grant = try #require(tokens.refresh?.split(separator: ".").first)
             #expect(String(decoding: sid, as: UTF8.self) == "offline_grant:\(grant)")
-            #expect(tokens.refresh?.split(separator: ".").last?.count == 32)
+            // A part that all refresh tokens of the session share, and 32 new characters.
+            #expect(tokens.refresh?.split(separator: ".").last?.count == 64)
             #expect(
                 try await server.userInfo(tokens.access).success()["sub"]
                     == .string(server.alice.id))

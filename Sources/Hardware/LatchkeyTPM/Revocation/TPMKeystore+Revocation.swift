@@ -248,11 +248,14 @@ extension TPMKeystore {
         if error.responseCode == .lockout, let status = try? await lockoutStatus() {
             return .lockedOut(status, underlying: error)
         }
-        if error.command == .nvRead, [.badAuth, .authFail].contains(error.responseCode?.base) {
+        // Later commands prove the authValue with which the index was just defined.
+        if error.command != .nvDefineSpace,
+            [.badAuth, .authFail].contains(error.responseCode?.base)
+        {
             return KeystoreError(
                 code: .unavailable,
                 reason:
-                    "the TPM refused the new PIN: another program replaced the index, or the refusal is forged",
+                    "the TPM refused the new index's proof: another program replaced the index, or the refusal is forged",
                 recovery: "Stop other programs that use the TPM, and try again.",
                 underlying: .init(error))
         }
