@@ -233,7 +233,7 @@ struct DoctorTests {
             try $0.execute(sql: "ALTER TABLE record ADD COLUMN future TEXT")
         }
         let (status, check) = try await examine("store", machine)
-        #expect(status == 1)
+        #expect(status == 8)
         #expect(check["state"] == "problem")
         #expect(check["advice"]?.string?.contains("latchkey store reset") == true)
     }

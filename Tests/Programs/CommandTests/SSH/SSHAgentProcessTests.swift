@@ -50,7 +50,7 @@ struct SSHAgentProcessTests {
     @Test func `a descriptor that was not open at the start is not a source of PINs`() async throws
     {
         let outcome = try await machine().run("--pin-source", "fd:9", program: Products.agent)
-        #expect(outcome.status == 1)
+        #expect(outcome.status == 2)
         #expect(
             outcome.errors.contains("descriptor 9 was not open when the program started"),
             "\(outcome.errors)")
