@@ -3,8 +3,9 @@ internal import LatchkeyPlatform
 
 /// A connection to the loopback port, for one HTTP/1.1 request (RFC 9112) and its response.
 struct LoopbackConnection {
-    /// The maximum length of the request line and the fields in bytes.
-    static let maximumHeadBytes = 8192
+    /// The maximum length of the request line and the fields in bytes. Browsers send the cookies of
+    /// all servers on this machine, whatever their port.
+    static let maximumHeadBytes = 65_536
     /// The maximum number of bytes after the head, which are discarded.
     private static let maximumBodyBytes = 65_536
 

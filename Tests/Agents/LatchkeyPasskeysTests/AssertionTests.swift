@@ -22,7 +22,8 @@ import Testing
             let answer = try await rig.ask(Rig.assertion())
             #expect(rig.prompt.questions.last?.accounts == ["eve", "ada"], "newest first")
             #expect(
-                rig.prompt.questions.last?.reason(account: 1) == "log in to example.org as “ada”")
+                rig.prompt.questions.last?.reason(account: 1)
+                    == "log in to example.org as “ada” (requested by “firefox”)")
             #expect(answer[1]?.map?["id"]?.bytes == ada.id)
             #expect(answer[4] == .map(["id": .bytes(Array("ada".utf8))]), "no names")
             #expect(answer[6] == .boolean(true) && answer[5] == nil)

@@ -43,7 +43,7 @@ import Testing
             #expect(rig.prompt.questions.map(\.purpose) == [.create(replaces: false)])
             #expect(
                 rig.prompt.questions.first?.reason(account: 0)
-                    == "create a passkey for example.org as “ada”")
+                    == "create a passkey for example.org as “ada” (requested by “firefox”)")
         }
     }
 

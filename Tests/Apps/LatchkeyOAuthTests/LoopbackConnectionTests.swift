@@ -53,7 +53,7 @@ struct LoopbackConnectionTests {
         #expect(response.hasPrefix("HTTP/1.1 400 Bad Request\r\n"))
     }
 
-    @Test func `a head has at most 8 KiB`() throws {
+    @Test func `a head has at most 64 KiB`() throws {
         let frame = "GET /callback? HTTP/1.1\r\n\r\n"
         let longest = LoopbackConnection.maximumHeadBytes - frame.utf8.count
         func head(_ count: Int) -> String {

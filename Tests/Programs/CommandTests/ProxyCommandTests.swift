@@ -152,11 +152,4 @@ struct ProxyCommandTests {
         #expect(!proxy.hadVisitor())
         #expect(await server.stop() == 0)
     }
-
-    @Test func `a command without a network does not load libcurl`() async throws {
-        let machine = try Machine(tcti: nil)
-        let outcome = try await machine.run("key", "list", extra: ["LD_DEBUG": "files"])
-        #expect(outcome.errors.contains("file="))
-        #expect(!outcome.errors.contains("libcurl"))
-    }
 }

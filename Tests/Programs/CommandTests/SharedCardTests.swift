@@ -20,11 +20,9 @@ struct SharedCardTests {
         let publicKeyJWK: JWK
     }
 
-    private func machine(naming key: String = "", through module: String = yubicoModule) throws
-        -> Machine
-    {
+    private func machine(naming key: String = "") throws -> Machine {
         var machine = try Machine(tcti: "device:/nonexistent/tpm")
-        machine.environment["LATCHKEY_TOKEN"] = "pkcs11:\(key)?module-path=\(module)"
+        machine.environment["LATCHKEY_TOKEN"] = "pkcs11:\(key)?module-path=\(yubicoModule)"
         return machine
     }
 
@@ -67,34 +65,6 @@ struct SharedCardTests {
             failed.count <= max(2, pairs / 25), "of \(2 * pairs) commands these failed: \(failed)")
     }
 
-    @Test(
-        .enabled(if: FileManager.default.fileExists(atPath: openSCModule), "needs OpenSC"))
-    func `concurrent signatures through OpenSC do not disturb each other`() async throws {
-        let yubiKey = try VirtualYubiKey.current
-        try await yubiKey.provision(.authentication)
-        let machine = try machine(naming: "id=%01", through: openSCModule)
-        let made = try await machine.run("key", "create", "--json", pins: [Self.pin])
-        let id = try #require(made.json()["id"]?.string, "\(made.errors)")
-        let observer = try CardObserver()
-        let failures = try await withThrowingTaskGroup(of: [String].self) { group in
-            for _ in 0..<8 {
-                group.addTask {
-                    var failures: [String] = []
-                    for _ in 0..<Repetitions.count(20, sample: 4) {
-                        let signed = try await machine.run(
-                            "key", "sign", id, "/dev/null", pins: [Self.pin])
-                        if signed.status != 0 { failures.append(signed.errors) }
-                    }
-                    return failures
-                }
-            }
-            return try await group.reduce(into: []) { $0 += $1 }
-        }
-        #expect(failures == [])
-        #expect(try !observer.seesVerifiedPIN(), "the last process locks the card")
-        #expect(try !observer.signs(with: .authentication))
-    }
-
     @Test(arguments: [SIGTERM, SIGHUP, SIGINT])
     func `a signal while the card waits for a touch leaves the card locked`(_ signal: Int32)
         async throws
@@ -134,4 +104,3 @@ struct SharedCardTests {
 }
 
 private let yubicoModule = "/usr/lib/x86_64-linux-gnu/libykcs11.so"
-private let openSCModule = "/usr/lib/x86_64-linux-gnu/opensc-pkcs11.so"

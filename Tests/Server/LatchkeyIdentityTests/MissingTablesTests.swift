@@ -106,7 +106,9 @@ import Testing
             #expect(added.status == 0, "\(added.text)")
             let server = try await IdentityProcess(
                 Array(commands[0].dropFirst()) + ["--database", role])
-            let login = try await TestServer.lend(server, database: owner) { server in
+            let login = try await TestServer.lend(
+                server, database: owner, cipher: SigningKeyCipher.test()
+            ) { server in
                 try await TestBrowser(server: server).loginToSettings("alice").status
             }
             #expect(login == 303)

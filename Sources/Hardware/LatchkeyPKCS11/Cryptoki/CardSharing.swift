@@ -202,15 +202,6 @@ final class ProcessLock: Sendable {
 
     func release() { flock(descriptor, LOCK_UN) }
 
-    /// Whether the file contains a mark, which a process leaves to the next one.
-    var isMarked: Bool {
-        get {
-            var status = stat()
-            return fstat(descriptor, &status) == 0 && status.st_size > 0
-        }
-        set { ftruncate(descriptor, newValue ? 1 : 0) }
-    }
-
     /// The directories for the file, in order of preference. Other users can't create any of them.
     /// The order does not depend on the environment, so that all processes of the user choose the
     /// same one.
@@ -312,40 +303,6 @@ extension ProcessLock {
         let isRunning = stat(path ?? "/run/pcscd/pcscd.comm", &status) == 0
         return "\(path ?? "") \(isRunning ? status.st_dev : 0)"
     }
-}
-
-/// The use of the card in a reader by an operation of this process. The card is reset by the last
-/// process that uses it: a reset would end the login of another one in the middle of its operation.
-///
-/// A process that leaves the reset to another one marks the lock's file. Without a directory for
-/// locks each process resets the card.
-final class CardUse {
-    let reader: String
-    private let lock: ProcessLock?
-
-    /// Waits while another process resets the card.
-    init(of reader: String, in directory: String? = nil) {
-        self.reader = reader
-        let name = ProcessLock.digest([reader, ProcessLock.cardService])
-        lock = try? ProcessLock("card-\(name)", in: directory)
-        lock?.wait(for: LOCK_SH, atMost: .seconds(10))
-    }
-
-    /// Ends the use.
-    ///
-    /// - Parameter isOwed: Whether this process has unlocked the card.
-    /// - Returns: Whether this process must reset the card now, because no other one uses it. Others
-    ///   wait until the object is released.
-    func end(owingReset isOwed: Bool) -> Bool {
-        guard let lock else { return isOwed }
-        if isOwed { lock.isMarked = true }
-        lock.release()
-        // Of processes that end at the same time, each has released its lock before, so that one of
-        // them gets it now.
-        return (try? lock.take()) == true && lock.isMarked
-    }
-
-    func didReset() { lock?.isMarked = false }
 }
 
 /// Keeps the resets of cards apart from the search for cards of all processes: OpenSC 0.23 never

@@ -11,8 +11,9 @@ final class Connection: @unchecked Sendable {
     private let settlingTime: Duration
     private var session: Session?
     private var epoch = 0
-    /// The use of the card by the operation in progress.
-    private var use: CardUse?
+    /// The lock of the token while it generates a key. A call that the task no longer waits for
+    /// keeps it until it returns.
+    var creationLock: ProcessLock?
     private let knownReader = Mutex("")
     /// Whether a proof was sent since the token was last locked.
     private var isUnlocked = false
@@ -38,7 +39,6 @@ final class Connection: @unchecked Sendable {
     /// locked, unless a policy keeps the login.
     func withRecovery<R>(_ work: (Session) throws(CryptokiError) -> R) throws(CryptokiError) -> R {
         let recovery = RecoveryPolicy(call.module.profile)
-        if call.module.profile.hasCards, !reader.isEmpty { use = CardUse(of: reader) }
         return try end(
             Result { () throws(CryptokiError) in
                 do throws(CryptokiError) {
@@ -46,10 +46,7 @@ final class Connection: @unchecked Sendable {
                         let session = try open(recovery)
                         try recovery.checkProof()
                         session.beginAttempt(recovery)
-                        defer {
-                            recovery.hasLoggedIn = session.hasLoggedIn
-                            recovery.hasUnsettledProof = session.hasUnsettledProof
-                        }
+                        defer { recovery.hasUnsettledProof = session.hasUnsettledProof }
                         return try work(session)
                     } after: { (step, error) throws(CryptokiError) in
                         try recover(step, after: error)
@@ -93,24 +90,16 @@ final class Connection: @unchecked Sendable {
     /// A failed reset does not change the result, because a new key or PIN then exists on the
     /// token. The card is reset again in the background, after the next operation, and at exit.
     private func end<R>(_ result: Result<R, CryptokiError>) throws(CryptokiError) -> R {
-        let use = use
-        self.use = nil
-        if !login.isKept, !lockCard(use, within: call.deadlines.data) { resetLater() }
+        if isUnlocked, !login.isKept, !lockCard(within: call.deadlines.data) { resetLater() }
         return try result.get()
     }
 
-    /// Locks the card if this process has unlocked it, or another process left that to this one.
+    /// Locks the card, which this process has unlocked.
     ///
-    /// - Returns: Whether nothing is left to do: the card is locked, or will be by another process
-    ///   that uses it.
-    private func lockCard(_ use: CardUse?, within limit: Duration) -> Bool {
+    /// - Returns: Whether the card is locked.
+    private func lockCard(within limit: Duration) -> Bool {
         let module = call.module
-        guard use?.end(owingReset: isUnlocked) ?? isUnlocked else {
-            if isUnlocked, module.profile.locking == .finalization { module.mustInitialize() }
-            forgetProof()
-            return true
-        }
-        if isUnlocked, module.profile.locking == .finalization {
+        if module.profile.locking == .finalization {
             close()
             module.finalize(by: call)
         }
@@ -123,7 +112,6 @@ final class Connection: @unchecked Sendable {
         } catch {
             return false
         }
-        use?.didReset()
         forgetProof()
         return true
     }
@@ -146,7 +134,7 @@ final class Connection: @unchecked Sendable {
                     // keeps the login.
                     let isDone =
                         !isUnlocked || login.isKept
-                        || lockCard(CardUse(of: reader), within: Self.resetInterval)
+                        || lockCard(within: Self.resetInterval)
                     resetsAgain = !isDone && number < Self.maximumResets
                     return isDone
                 }
@@ -184,10 +172,7 @@ final class Connection: @unchecked Sendable {
         var call = call
         call.epoch = present
         let slot = try findSlot(recovery)
-        if call.module.profile.hasCards {
-            call.reader = reader
-            if use?.reader != reader { use = CardUse(of: reader) }
-        }
+        if call.module.profile.hasCards { call.reader = reader }
         let new = try Session(slot: slot, call: call, thread: thread) { [unowned self] in
             noteProof()
         }
@@ -200,7 +185,6 @@ final class Connection: @unchecked Sendable {
         throws(CryptokiError)
     {
         switch step {
-        case .logInAgain: return
         case .reopenSession: return close()
         // The system notices a removal after this time.
         case .findTokenAgain: usleep(settlingTime)

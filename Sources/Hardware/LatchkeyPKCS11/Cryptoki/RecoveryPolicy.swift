@@ -9,9 +9,6 @@ internal import Glibc
 /// again: the remaining steps then only find out whether the token is still present.
 final class RecoveryPolicy {
     enum Step: Hashable {
-        /// Log in again with the same proof: the token accepted it in this operation, and another
-        /// program has reset the card since.
-        case logInAgain
         /// Open a new session in the slot, and find the keys again.
         case reopenSession
         /// Wait until the system has noticed the removal, search the token in all slots, and open a
@@ -37,8 +34,6 @@ final class RecoveryPolicy {
     private var isConcluded = false
     /// Whether the token may have counted a proof of the last attempt as wrong.
     var hasUnsettledProof = false
-    /// Whether the token accepted a login in the last attempt.
-    var hasLoggedIn = false
     /// Whether the module listed no token at all.
     var showsNoToken = false
 
@@ -114,7 +109,6 @@ final class RecoveryPolicy {
         let steps: [Step] =
             switch error.kind {
             case .returned(let value): Self.steps(for: value)
-            case .loginNeeded: [.logInAgain]
             case .tokenAbsent: [.findTokenAgain] + (showsNoToken ? restart : [])
             case .touchTimedOut: [.findTokenAgain]
             case .keyAbsent, .stale: restart
@@ -123,7 +117,6 @@ final class RecoveryPolicy {
             }
         return steps.filter { step in
             switch step {
-            case .logInAgain: hasLoggedIn
             case .reopenSession, .findTokenAgain: !isSearch
             case .restartModule, .readTokenAgain: true
             }
@@ -132,7 +125,6 @@ final class RecoveryPolicy {
 
     private static func steps(for value: ReturnValue) -> [Step] {
         switch value {
-        case .userNotLoggedIn: [.logInAgain]
         // An aborted operation stays active in its session.
         case .sessionHandleInvalid, .sessionClosed, .objectHandleInvalid, .keyHandleInvalid,
             .operationActive:

@@ -17,8 +17,6 @@ final class Session {
     /// Whether a proof was sent and the token may have counted it as wrong. It must not be sent
     /// again without a new prompt.
     private(set) var hasUnsettledProof = false
-    /// Whether the token accepted a login in this attempt of the operation.
-    private(set) var hasLoggedIn = false
     /// Whether an earlier attempt of the operation failed.
     private(set) var isRepeated = false
     private var mayBeStale = false
@@ -83,7 +81,6 @@ final class Session {
         isRepeated = recovery.isRepeating
         mayBeStale = recovery.mayBeStale
         hasUnsettledProof = false
-        hasLoggedIn = false
     }
 
     /// Throws `stale` if the token's state is not the expected one and the module may show an old
@@ -174,7 +171,6 @@ extension Session {
                 $0.pointee.C_Login?(handle, userType, bytes, count)
             }
         }
-        hasLoggedIn = true
     }
 
     /// Makes a call that contains a proof. After any answer except success the proof may have been

@@ -89,11 +89,18 @@ final class Token: Sendable {
     ) async throws(CryptokiError) -> R {
         guard isNeeded else { return try await body() }
         let lock = try await ProcessLock.ofToken(identity, waitingAtMost: lockLimit)
-        defer { withExtendedLifetime(lock) {} }
-        if module.profile.cachesStaleState {
-            try await onThread { (connection) throws(CryptokiError) in
-                try connection.restartModule()
+        // The thread has the lock, so that a call which generates a key keeps it if the task stops
+        // to wait.
+        defer {
+            Task { [self] in
+                try? await onThread { (connection) throws(CryptokiError) in
+                    connection.creationLock = nil
+                }
             }
+        }
+        try await onThread { [module] (connection) throws(CryptokiError) in
+            connection.creationLock = lock
+            if module.profile.cachesStaleState { try connection.restartModule() }
         }
         return try await body()
     }

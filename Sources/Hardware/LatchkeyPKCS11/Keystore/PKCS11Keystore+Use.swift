@@ -63,13 +63,21 @@ extension PKCS11Keystore {
     func asSecurityOfficer<R: Sendable>(
         _ proof: LoginProof, _ snapshot: TokenSnapshot, _ attempt: GenerationAttempt,
         _ body: @escaping @Sendable (Session) throws(CryptokiError) -> R,
-        recordedBy record: @Sendable (R) async throws(CryptokiError) -> Void = { _ in }
+        recordedBy record: @escaping @Sendable (R) async throws(CryptokiError) -> Void = { _ in }
     ) async throws(KeystoreError) -> R {
         do {
             return try await snapshot.token.exclusively { () throws(CryptokiError) in
-                let result = try await snapshot.token.withLogin(.securityOfficer, proof, body)
-                try await record(result)
-                return result
+                // A task of its own, so that a key is recorded after the user's task was cancelled.
+                try await Task { () async -> Result<R, CryptokiError> in
+                    do throws(CryptokiError) {
+                        let result = try await snapshot.token.withLogin(
+                            .securityOfficer, proof, body)
+                        try await record(result)
+                        return .success(result)
+                    } catch {
+                        return .failure(error)
+                    }
+                }.value.get()
             }
         } catch {
             if let failure = await attempt.failure(error, snapshot) { throw failure }

@@ -62,17 +62,6 @@ struct RecoveryPolicyTests {
     }
 
     @Test(arguments: [
-        CryptokiError(.loginNeeded, reason: ""), CryptokiError(.userNotLoggedIn, from: "C_Sign"),
-    ])
-    func `a proof is sent again once if the token has accepted it`(_ error: CryptokiError) {
-        let recovery = RecoveryPolicy()
-        #expect(recovery.next(after: error) == nil)
-        recovery.hasLoggedIn = true
-        #expect(recovery.next(after: error) == .logInAgain)
-        #expect(recovery.next(after: error) == nil)
-    }
-
-    @Test(arguments: [
         CryptokiError.Kind.timedOut, .unresponsive, .cancelled, .loginNeeded, .unsound, .malformed,
     ])
     func `other errors are not repeated`(_ kind: CryptokiError.Kind) {

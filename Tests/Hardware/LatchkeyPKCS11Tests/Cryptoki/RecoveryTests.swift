@@ -152,21 +152,6 @@ struct RecoveryTests {
         #expect(try hostile.count(of: "C_Login") == before + 2)
     }
 
-    @Test func `a login that was lost before the signature is repeated once`() async throws {
-        let hostile = try HostileToken()
-        let (token, sign) = try await prepared(hostile)
-        let before = try hostile.count(of: "C_Login")
-        try hostile.tell("C_Sign return \(ReturnValue.userNotLoggedIn.rawValue) 1")
-        #expect(try await token.withSession(sign).rawRepresentation.count == 64)
-        #expect(try hostile.count(of: "C_Login") == before + 2)
-        try hostile.tell("C_Sign return \(ReturnValue.userNotLoggedIn.rawValue)")
-        let error = await cryptokiError { () throws(CryptokiError) in
-            _ = try await token.withSession(sign)
-        }
-        #expect(error?.kind == .loginNeeded)
-        #expect(try hostile.count(of: "C_Login") == before + 4)
-    }
-
     @Test
     func
         `a signature that is refused immediately needs a login, and one that is refused late needs a touch`()

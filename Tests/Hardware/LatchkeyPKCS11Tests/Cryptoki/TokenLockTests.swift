@@ -6,7 +6,7 @@ import Testing
 
 @testable import LatchkeyPKCS11
 
-/// One process of a user at a time chooses a slot on a token, and the last one resets a card.
+/// One process of a user at a time chooses a slot on a token.
 @Suite struct TokenLockTests {
     private let directory: TemporaryDirectory
 
@@ -48,29 +48,6 @@ import Testing
         waiting.cancel()
         #expect(await waiting.value == .cancelled)
         withExtendedLifetime(first) {}
-    }
-
-    @Test func `the last operation that uses a card resets it`() throws {
-        func use(_ reader: String = "a") -> CardUse { CardUse(of: reader, in: directory.path) }
-        #expect(use().end(owingReset: true))
-        let (first, second, other) = (use(), use(), use("b"))
-        #expect(!first.end(owingReset: true))
-        #expect(!other.end(owingReset: false))
-        #expect(second.end(owingReset: false), "the first operation left the reset to this one")
-        second.didReset()
-        withExtendedLifetime(second) {}
-    }
-
-    @Test func `a reset that failed is owed by the next operation that uses the card`() throws {
-        func end(owingReset isOwed: Bool, resets: Bool) -> Bool {
-            let use = CardUse(of: "a", in: directory.path)
-            let mustReset = use.end(owingReset: isOwed)
-            if mustReset, resets { use.didReset() }
-            return mustReset
-        }
-        #expect(end(owingReset: true, resets: false))
-        #expect(end(owingReset: false, resets: true))
-        #expect(!end(owingReset: false, resets: true))
     }
 
     @Test func `a symbolic link instead of the file is not followed`() async throws {

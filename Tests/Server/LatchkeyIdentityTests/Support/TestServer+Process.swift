@@ -10,14 +10,14 @@ extension TestServer {
     ///
     /// - Parameter database: The location of ``IdentityProcess/storage(in:)``.
     static func lend<Value: Sendable>(
-        _ process: IdentityProcess, database: String,
+        _ process: IdentityProcess, database: String, cipher: SigningKeyCipher? = nil,
         _ body: @Sendable (TestServer) async throws -> Value
     ) async throws -> Value {
         let services = try await IdentityServices(
             configuration,
             database: TestDatabase.open(database),
             hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)),
-            signingKeyCipher: TestDatabase.cipher())
+            signingKeyCipher: cipher ?? TestDatabase.cipher())
         for name in ["alice", "bob"] where try await services.users.user(named: name) == nil {
             try await services.users.add(username: name, password: password)
         }
