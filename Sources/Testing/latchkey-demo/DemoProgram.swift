@@ -111,7 +111,8 @@ struct DemoStep {
                 command: "authenticate", result: "Logged in as \(username)",
                 note: "The TPM checked a proof of the PIN and signed the server's challenge."),
             DemoStep(
-                heading: "The TPM counts wrong PINs.", command: "pin status", result: "Attempts left"),
+                heading: "The TPM counts wrong PINs.", command: "pin status",
+                result: "Attempts left"),
             DemoStep(
                 heading:
                     "Biometric login is disabled: the key is deleted here and removed from the server.",
