@@ -33,8 +33,7 @@ extension LockerRegistry {
     }
 
     /// Refuses easy-access keys that ``addEasyAccessKey(_:to:)`` would refuse.
-    static func requireDistinctKeys(_ enrolment: LockerEnrolment) throws(LockerRequestError)
-    {
+    static func requireDistinctKeys(_ enrolment: LockerEnrolment) throws(LockerRequestError) {
         guard enrolment.easyAccessKeys.count <= LockerEnrolment.maximumEasyAccessKeys else {
             throw tooManyKeys
         }
@@ -47,8 +46,7 @@ extension LockerRegistry {
         }
     }
 
-    func enrolment(_ id: String, in database: any SQLConnection) throws -> LockerEnrolment?
-    {
+    func enrolment(_ id: String, in database: any SQLConnection) throws -> LockerEnrolment? {
         try enrolments("id = \(id)", in: database).first
     }
 
