@@ -1,4 +1,4 @@
-/// A TPM 2.0 behind a transport. It executes a ``TPMCommand``: a value that is named as in TPM 2.0
+/// A TPM 2.0 behind a transport. It executes a `TPMCommand`: a value that is named as in TPM 2.0
 /// Part 3.
 ///
 /// Not `Sendable`: the calls block, so use it on a thread that may block. Methods that lend an
