@@ -47,7 +47,7 @@ import Testing
             #expect(try await devices.revoke(device.id))
             #expect(try await server.userInfo(session.access).status == 401)
             let refused = try await server.easyAccess(device)
-            #expect(refused.status == 400, "\(refused)")
+            #expect(refused.status == 401, "\(refused)")
         }
     }
 
