@@ -65,8 +65,9 @@ enum PresenceProtection: Hashable, Sendable {
 
     static let authValueBytes = 32
 
-    /// The assertions of the branch for `TPM2_Certify`, without any authorization. It permits
-    /// nothing else, so that a verifier can learn the policy of a key without a prompt.
+    /// The assertions of the branch for `TPM2_Certify`, without any authorization, so that a
+    /// verifier can learn the policy of a key without a prompt. The branch names the command and
+    /// not the handle role: it also permits the key as signer of an attestation.
     static let certifying: [any PolicyAssertion] = [PolicyCommandCode(.certify)]
     static let certification = PolicyDigest(certifying)
 
