@@ -196,8 +196,10 @@ let tools: Room = [
     LatchkeyServices LatchkeyVault TPM2 TPM2TCTI ArgumentParser SwiftASN1 X509 Crypto
     HTTPTypes Logging SystemPackage
     """,
-    "latchkey-presenced":
-        "Latchkey LatchkeyPresence LatchkeyServices LatchkeyTPM ArgumentParser Crypto Logging",
+    "latchkey-presenced": """
+    Latchkey LatchkeyPlatform LatchkeyPresence LatchkeyServices LatchkeyTPM ArgumentParser Crypto
+    Logging
+    """,
 ]
 let testing: Room = [
     "LatchkeySimulators": "Latchkey LatchkeyPlatform Subprocess SystemPackage",

@@ -36,7 +36,15 @@ struct PacketRelay {
     /// Opens `/dev/uhid` without blocking, and returns a descriptor; a negative number on failure,
     /// with the reason in `errno`.
     private let openDevice: () -> Int32
+    /// The clock of the limits.
+    private let now: () -> ContinuousClock.Instant
     private let log: (Severity, String) -> Void
+    /// A user's new devices: on average one in a second, and a few at once for restarts of the
+    /// service. The kernel and udev process each device.
+    private var devices = RateLimit<UInt32>(5, in: .seconds(5))
+    /// The warnings about a user; nil stands for all users that are not known. The journal limits
+    /// the lines of a service, so one user's lines could suppress those about others.
+    private var warnings = RateLimit<UInt32?>(1, in: .seconds(10))
     private(set) var links: [Link] = []
     private let buffer = UnsafeMutableRawBufferPointer.allocate(
         byteCount: UHIDEvent.maximumBytes, alignment: 8)
@@ -44,11 +52,14 @@ struct PacketRelay {
     /// - Parameter listener: A listening socket of the type `SOCK_SEQPACKET`.
     init(
         listener: Int32, identify: @escaping (Int32) -> UInt32? = { PeerCredentials(of: $0)?.user },
-        openDevice: @escaping () -> Int32, log: @escaping (Severity, String) -> Void
+        openDevice: @escaping () -> Int32,
+        now: @escaping () -> ContinuousClock.Instant = { .now },
+        log: @escaping (Severity, String) -> Void
     ) {
         self.listener = listener
         self.identify = identify
         self.openDevice = openDevice
+        self.now = now
         self.log = log
     }
 
@@ -67,7 +78,7 @@ struct PacketRelay {
             let connection = ready.events[1 + 2 * index]
             let device = ready.events[2 + 2 * index]
             let isAlive =
-                (device == 0 || copyFromDevice(&links[index]))
+                (device == 0 || copyFromDevice(of: index))
                 && (connection == 0 || copyToDevice(links[index]))
             if !isAlive { ended.append(index) }
         }
@@ -79,7 +90,7 @@ struct PacketRelay {
     /// Copies a message of the service to the device.
     ///
     /// - Returns: Whether the link continues. A message of another length ends it.
-    private func copyToDevice(_ link: Link) -> Bool {
+    private mutating func copyToDevice(_ link: Link) -> Bool {
         // A longer message fills the additional byte. Without a buffer for them, the kernel closes
         // descriptors that a message contains.
         let count = recv(
@@ -87,8 +98,8 @@ struct PacketRelay {
         if count < 0 { return errno == EAGAIN || errno == EINTR }
         guard count != 0 else { return false }
         guard count == UHIDEvent.packetBytes else {
-            log(
-                .warning,
+            warn(
+                about: link.user,
                 "The service of user \(link.user) sent a message that is not a packet of 64 bytes.")
             return false
         }
@@ -100,35 +111,40 @@ struct PacketRelay {
     /// service that does not read loses packets when its socket is full.
     ///
     /// - Returns: Whether the link continues.
-    private func copyFromDevice(_ link: inout Link) -> Bool {
+    private mutating func copyFromDevice(of index: Int) -> Bool {
+        let link = links[index]
         for _ in 0..<Self.batch {
             let count = read(link.device, buffer.baseAddress, buffer.count)
             if count < 0 { return errno == EAGAIN || errno == EINTR }
             guard count > 0 else { return false }
             switch UHIDEvent(UnsafeRawBufferPointer(rebasing: buffer[..<count])) {
-            case .packet(let packet): guard copy(packet, to: &link) else { return false }
-            case .closed: guard copy(Self.closed, to: &link) else { return false }
+            case .packet(let packet): guard copy(packet, toServiceOf: index) else { return false }
+            case .closed: guard copy(Self.closed, toServiceOf: index) else { return false }
             case .getReport(let id):
                 guard write(UHIDEvent.refusalOfGetReport(id), to: link.device) else { return false }
             case .setReport(let id):
                 guard write(UHIDEvent.refusalOfSetReport(id), to: link.device) else { return false }
             case .other: break
             case nil:
-                log(.warning, "The device of user \(link.user) sent an event that is too short.")
+                warn(
+                    about: link.user,
+                    "The device of user \(link.user) sent an event that is too short.")
                 return false
             }
         }
         return true
     }
 
-    private func copy(_ message: [UInt8], to link: inout Link) -> Bool {
-        let flags = Int32(MSG_DONTWAIT | MSG_NOSIGNAL)
+    private mutating func copy(_ message: [UInt8], toServiceOf index: Int) -> Bool {
+        let (link, flags) = (links[index], Int32(MSG_DONTWAIT | MSG_NOSIGNAL))
         guard send(link.connection, message, message.count, flags) < 0 else { return true }
         guard errno == EAGAIN else { return false }
         if !link.hasDropped {
-            log(.warning, "The service of user \(link.user) does not read. Packets are lost.")
+            links[index].hasDropped = true
+            warn(
+                about: link.user,
+                "The service of user \(link.user) does not read. Packets are lost.")
         }
-        link.hasDropped = true
         return true
     }
 
@@ -137,32 +153,35 @@ struct PacketRelay {
     private mutating func accept() {
         guard let connection = try? ListeningSocket.accept(on: listener) else { return }
         guard let user = identify(connection) else {
-            return refuse(connection, "its user is unknown")
+            return refuse(connection, of: nil, "its user is unknown")
         }
-        guard user != 0 else { return refuse(connection, "root gets no device") }
+        guard user != 0 else { return refuse(connection, of: user, "root gets no device") }
         guard !links.contains(where: { $0.user == user }) else {
-            return refuse(connection, "user \(user) already has a device")
+            return refuse(connection, of: user, "user \(user) already has a device")
         }
         guard links.count < Self.maximumLinks else {
-            return refuse(connection, "there are too many devices")
+            return refuse(connection, of: user, "there are too many devices")
+        }
+        guard devices.admit(user, at: now()) else {
+            return refuse(connection, of: user, "user \(user) creates devices too often")
         }
         let device = openDevice()
         guard device >= 0 else {
-            return refuse(connection, "/dev/uhid: \(SystemError.last)")
+            return refuse(connection, of: user, "/dev/uhid: \(SystemError.last)")
         }
         guard write(UHIDEvent.creation(user: user), to: device) else {
+            let error = SystemError.last
             close(device)
             return refuse(
-                connection,
-                "the kernel did not create the device: \(SystemError.last)")
+                connection, of: user, "the kernel did not create the device: \(error)")
         }
         links.append(Link(user: user, connection: connection, device: device))
         log(.info, "Created the device of user \(user).")
     }
 
-    private func refuse(_ connection: Int32, _ reason: String) {
+    private mutating func refuse(_ connection: Int32, of user: UInt32?, _ reason: String) {
         close(connection)
-        log(.warning, "Refused a connection: \(reason).")
+        warn(about: user, "Refused a connection: \(reason).")
     }
 
     /// Closes both descriptors. The kernel then removes the device.
@@ -171,6 +190,10 @@ struct PacketRelay {
         close(link.device)
         close(link.connection)
         log(.info, "Removed the device of user \(link.user).")
+    }
+
+    private mutating func warn(about user: UInt32?, _ text: String) {
+        if warnings.admit(user, at: now()) { log(.warning, text) }
     }
 
     private func write(_ event: [UInt8], to device: Int32) -> Bool {

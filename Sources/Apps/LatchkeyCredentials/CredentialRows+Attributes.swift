@@ -123,18 +123,12 @@ extension CredentialRows {
             throw CredentialError.invalidInput("a credential can have at most 64 tags")
         }
         for (name, value) in tags {
-            guard (1...64).contains(name.utf8.count), value.utf8.count <= 1024,
-                !(name + value).hasControlCharacter
+            guard name.isName(maximumBytes: 64), value.isEmpty || value.isName(maximumBytes: 1024)
             else {
                 throw CredentialError.invalidInput(
-                    "the tag ‘\(name.prefix(64))’ is empty, too long, or has a control character")
+                    "the tag ‘\(name.prefix(64))’ is empty, too long, or has a control or invisible character"
+                )
             }
         }
-    }
-}
-
-extension String {
-    fileprivate var hasControlCharacter: Bool {
-        unicodeScalars.contains { $0.properties.generalCategory == .control }
     }
 }

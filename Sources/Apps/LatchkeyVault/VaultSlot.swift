@@ -239,15 +239,12 @@ struct VaultRow: Sendable {
 
     /// - Throws: ``KeystoreError`` with code `invalidInput` for an invalid key.
     init(key: String) throws(KeystoreError) {
-        guard
-            (1...Self.longestKey).contains(key.utf8.count),
-            !key.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
-        else {
+        guard key.isName(maximumBytes: Self.longestKey) else {
             throw KeystoreError(
                 operation: "open the vault", code: .invalidInput,
                 reason: "‘\(key)’ is not a valid name",
                 recovery:
-                    "Give it a name of 1 to \(Self.longestKey) bytes without control characters.")
+                    "Give it a name of 1 to \(Self.longestKey) bytes with visible characters only.")
         }
         id = RecordID(rawValue: Self.idPrefix + key)
         classes = ClassFamily("vault", of: key)

@@ -181,7 +181,7 @@ public enum VaultFactory<Credentials: Codable & Sendable> {
     /// ``LockedBiometricsSecureVault/failure``: `damaged` for a changed row or a value of another
     /// type, `wrongState` for a vault without biometrics while the space is not open.
     ///
-    /// - Parameter key: 1 to 64 bytes of UTF-8 without control characters.
+    /// - Parameter key: 1 to 64 bytes of UTF-8 without control and invisible characters.
     public static func retrieveVault(key: String) -> Vault<Credentials> {
         VaultSlot(key: key, space: VaultSpace.shared).vault
     }

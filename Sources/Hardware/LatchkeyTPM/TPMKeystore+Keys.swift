@@ -7,6 +7,7 @@ extension TPMKeystore {
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> HardwareKey {
         do throws(KeystoreError) {
+            try KeyRequest.check(label: request.label)
             let made = try await make(
                 .signingKey(request.form, KeyBinding(id: request.id, label: request.label)),
                 policy: request.policy, request.prompt, presence)

@@ -18,6 +18,7 @@ extension TPMKeystore {
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> HardwareKey {
         do throws(KeystoreError) {
+            try KeyRequest.check(label: label)
             let (blob, root) = try await checkedBlob(of: key)
             let binding = KeyBinding(id: key.id, label: label)
             var renamed = blob

@@ -1,8 +1,14 @@
+import LatchkeyPlatform
 import LatchkeyPresence
 import Synchronization
 
 /// The calls that wait to be served. A call above a limit is refused immediately, before it uses
 /// memory.
+///
+/// Refusals have a limit too, above which a call gets no answer. A client that does not read its
+/// answers otherwise fills the bus: dbus-daemon stores them, and stops taking messages of this
+/// service above a limit for all of its answers. The unanswered calls of a connection (dbus-daemon
+/// allows 128) end the flood of that connection.
 ///
 /// Each call counts for its user, independent of the user's number of connections. The bus reports
 /// the user of a connection. Until its answer arrives, after one round trip, the calls of a new
@@ -18,9 +24,14 @@ final class Backlog: Sendable {
         case ask
         /// The call is stored; the credentials have been requested already.
         case keep
-        /// Refuse the call: a limit is reached.
+        /// Refuse the call: a limit is reached, or it is not readable.
         case refuse
+        /// Do not answer the call: the limit on refusals is reached too.
+        case ignore
     }
+
+    /// The maximum number of refusals of a user's calls in a minute.
+    static let refusalsPerMinute = 240
 
     private struct State {
         var known: [String: BusCredentials] = [:]
@@ -28,16 +39,24 @@ final class Backlog: Sendable {
         /// The calls of connections whose credentials are not known yet, in order of arrival.
         var kept: [String: [BusMessage]] = [:]
         var newcomers = Occupancy<String>(perKind: 4, total: 1536)
+        /// By user; nil stands for all users that are not known yet.
+        var refusals = RateLimit<UInt32?>(refusalsPerMinute, in: .seconds(60))
+
+        mutating func refuse(_ user: UInt32?) -> Step {
+            refusals.admit(user, at: .now) ? .refuse : .ignore
+        }
     }
 
     private let state = Mutex(State())
 
     func enter(_ call: BusMessage) -> Step {
         state.withLock { state in
-            if let known = state.known[call.sender] {
-                return state.users.enter(known.user) ? .serve(known) : .refuse
+            let known = state.known[call.sender]
+            guard call.isReadable else { return state.refuse(known?.user) }
+            if let known {
+                return state.users.enter(known.user) ? .serve(known) : state.refuse(known.user)
             }
-            guard state.newcomers.enter(call.sender) else { return .refuse }
+            guard state.newcomers.enter(call.sender) else { return state.refuse(nil) }
             defer { state.kept[call.sender, default: []].append(call) }
             return state.kept[call.sender] == nil ? .ask : .keep
         }
@@ -52,19 +71,27 @@ final class Backlog: Sendable {
         state.withLock { state in
             let calls = state.kept.removeValue(forKey: client) ?? []
             for _ in calls { state.newcomers.leave(client) }
-            guard let credentials else { return calls.map { ($0, .refuse) } }
+            guard let credentials else { return calls.map { ($0, .ignore) } }
             state.known[client] = credentials
             return calls.map {
-                ($0, state.users.enter(credentials.user) ? .serve(credentials) : .refuse)
+                let isServed = state.users.enter(credentials.user)
+                return ($0, isServed ? .serve(credentials) : state.refuse(credentials.user))
             }
         }
     }
+
+    /// Whether one more refusal of the user's calls is sent.
+    func mayRefuse(_ user: UInt32) -> Bool { state.withLock { $0.refuse(user) == .refuse } }
 
     /// A call of the user was served.
     func leave(_ user: UInt32) { state.withLock { $0.users.leave(user) } }
 
     /// The client has left the bus.
-    func forget(_ client: String) { state.withLock { $0.known[client] = nil } }
+    ///
+    /// - Returns: Whether its credentials are known, which is the case for each served client.
+    func forget(_ client: String) -> Bool {
+        state.withLock { $0.known.removeValue(forKey: client) != nil }
+    }
 
     static let tooMany = BusError(
         name: "org.freedesktop.DBus.Error.LimitsExceeded",

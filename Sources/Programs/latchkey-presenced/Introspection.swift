@@ -2,9 +2,18 @@ import LatchkeyPresence
 
 /// The introspection of the D-Bus object (D-Bus Specification, section "Standard Interfaces").
 enum Introspection {
-    /// - Returns: The answer to a call of a standard interface; nil for any other call.
+    /// The parents of the object, each with its child, so that introspection finds the object.
+    private static let children = ["/": "org", "/org": "latchkey", "/org/latchkey": "Presence1"]
+
+    /// - Returns: The answer to a call of a standard interface or on another object; nil for any
+    ///   other call.
     static func answer(_ message: BusMessage) -> Bus.Reply? {
-        switch (message.interface, message.member) {
+        if (message.interface, message.member) == ("org.freedesktop.DBus.Peer", "Ping") {
+            return .success([])
+        }
+        if let child = children[message.path] { return answer(message, child: child) }
+        guard message.path == PresenceWire.path else { return .failure(unknownObject) }
+        return switch (message.interface, message.member) {
         case ("org.freedesktop.DBus.Introspectable", "Introspect"): .success([.string(document)])
         case ("org.freedesktop.DBus.Properties", "Get"):
             message.arguments.map(\.string) == [PresenceWire.interface, "Version"]
@@ -19,7 +28,7 @@ enum Introspection {
     }
 
     /// The answer of an object that only has a child.
-    static func answer(_ message: BusMessage, child: String) -> Bus.Reply {
+    private static func answer(_ message: BusMessage, child: String) -> Bus.Reply {
         guard message.interface == "org.freedesktop.DBus.Introspectable",
             message.member == "Introspect"
         else {
@@ -30,6 +39,9 @@ enum Introspection {
         }
         return .success([.string("<node><node name=\"\(child)\"/></node>")])
     }
+
+    private static let unknownObject = BusError(
+        name: "org.freedesktop.DBus.Error.UnknownObject", message: "there is no such object")
 
     private static let unknownProperty = BusError(
         name: "org.freedesktop.DBus.Error.UnknownProperty",

@@ -94,7 +94,11 @@ struct PresenceDaemon: ServiceProgram {
             group.addTask {
                 try await service.run { Bus.notifyReady() }
             }
-            group.addTask { for await _ in ends {} }
+            group.addTask {
+                for await _ in ends {}
+                // A failure, so that systemd starts the service again.
+                if !Task.isCancelled { throw BusError.closed }
+            }
             while try await group.next() != nil { group.cancelAll() }
         }
     }

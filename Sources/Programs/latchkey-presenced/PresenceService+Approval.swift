@@ -62,6 +62,16 @@ extension PresenceService {
         } catch {
             return Self.noReader(error)
         }
+        do throws(KeystoreError) {
+            try await recordStart(of: requester.user)
+            // An earlier verification whose end could not be recorded may have reached the limit.
+            if let lock = authority.fingerAttempts(of: requester.user).lock(at: .now) {
+                try await recordEnd(of: requester.user)
+                return Self.locked(lock)
+            }
+        } catch {
+            return notRecorded(error)
+        }
         let left = timeLimit - (ContinuousClock.now - pending.arrival)
         log.notice(
             "a fingerprint verification started",
@@ -75,14 +85,18 @@ extension PresenceService {
         log.notice(
             "a fingerprint verification ended",
             metadata: ["uid": "\(requester.user)", "outcome": "\(outcome)"])
+        do throws(KeystoreError) {
+            switch outcome {
+            case .matched: try await recordMatch(of: requester.user)
+            case .notMatched: try await recordFailure(of: requester.user)
+            default: try await recordEnd(of: requester.user)
+            }
+        } catch {
+            return notRecorded(error)
+        }
         switch outcome {
-        case .matched:
-            recordMatch(of: requester.user)
-            await notePIN(of: requester.user)
-            return await approve(pending, of: name, in: found, unchangedSince: before)
-        case .notMatched:
-            await recordFailure(of: requester.user)
-            return .failure(PresenceWire.notRecognised)
+        case .matched: return await approve(pending, of: name, in: found, unchangedSince: before)
+        case .notMatched: return .failure(PresenceWire.notRecognised)
         case .cancelled: return Self.declined("the request was cancelled")
         case .late: return Self.declined("no finger was placed in time")
         case .notEnrolled:
@@ -134,6 +148,14 @@ extension PresenceService {
             guard error.code != .notFound else { return }
             log.error("a PIN's count was not reset", metadata: ["reason": "\(error.reason)"])
         }
+    }
+
+    /// Without the count of fingers on the disk, a restart would give new attempts.
+    private func notRecorded(_ error: KeystoreError) -> Bus.Reply {
+        log.error("a finger was not counted", metadata: ["reason": "\(error.reason)"])
+        return Self.refuse(
+            .unavailable, "the presence broker cannot store the count of fingers",
+            "Ask an administrator to read the log of latchkey-presenced, or use your PIN.")
     }
 
     private static func declined(_ why: String) -> Bus.Reply {

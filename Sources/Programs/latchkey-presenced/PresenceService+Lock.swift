@@ -5,31 +5,41 @@ import Logging
 
 /// The lockout of a user's fingers after too many fingers did not match. The right PIN, which the
 /// TPM checks, ends it.
+///
+/// Each change is on the disk when these functions return. If it cannot be written, they throw, and
+/// the caller approves nothing.
 extension PresenceService {
-    /// A PIN whose use ends a lockout.
-    struct WatchedPIN: Equatable {
-        let index: Data
-        let start: ContinuousClock.Instant
+    /// Records that a verification begins. If the service ends before ``recordMatch(of:)``,
+    /// ``recordFailure(of:)`` or ``recordEnd(of:)``, it counts as a finger that did not match.
+    func recordStart(of user: UInt32) async throws(KeystoreError) {
+        try await authority.changeFingerAttempts(of: user) { $0.begin(at: .now) }
     }
 
-    /// Notes the PIN that the user has while a finger matches. Any program of the user can set a
-    /// first PIN, so only a noted PIN ends a lockout.
-    func notePIN(of user: UInt32) async {
-        confirmedPINs[user] = try? await authority.pinIndex(of: user)
+    /// Records a verification without a result.
+    func recordEnd(of user: UInt32) async throws(KeystoreError) {
+        try await authority.changeFingerAttempts(of: user) { $0.end() }
+    }
+
+    /// Records a match, and the PIN that the user has at this time. Any program of the user can set
+    /// a first PIN, so only such a PIN ends a lockout.
+    func recordMatch(of user: UInt32) async throws(KeystoreError) {
+        let pin = try? await authority.pinIndex(of: user)
+        try await authority.changeFingerAttempts(of: user) { $0.match(confirming: pin) }
     }
 
     /// Counts a finger that did not match. If this starts a lockout, prepares to detect the right
     /// PIN.
-    func recordFailure(of user: UInt32) async {
-        limit.recordFailure(user, at: .now)
-        guard limit.lock(of: user, at: .now) != nil else { return }
-        watchedPINs[user] = nil
-        guard let confirmed = confirmedPINs[user] else { return }
+    func recordFailure(of user: UInt32) async throws(KeystoreError) {
+        try await authority.changeFingerAttempts(of: user) { $0.fail(at: .now) }
+        let attempts = authority.fingerAttempts(of: user)
+        guard attempts.lock(at: .now) != nil, let confirmed = attempts.confirmedPIN else { return }
         do throws(KeystoreError) {
             guard let index = try await authority.watchPIN(of: user), index == confirmed else {
                 return
             }
-            watchedPINs[user] = WatchedPIN(index: index, start: .now)
+            try await authority.changeFingerAttempts(of: user) {
+                if $0 == attempts { $0.watchedPIN = index }
+            }
         } catch {
             log.notice(
                 "the PIN cannot end the lockout of fingers",
@@ -40,18 +50,22 @@ extension PresenceService {
     /// The time until the user's lockout ends; nil without a lockout, or if the user has entered
     /// the right PIN since it began.
     func fingerLock(of user: UInt32) async -> Duration? {
-        guard let lock = limit.lock(of: user, at: .now) else { return nil }
-        guard let watched = watchedPINs[user],
-            (try? await authority.isPINGiven(by: user, since: watched.index)) == true,
-            watchedPINs[user] == watched
-        else { return lock }
+        let attempts = authority.fingerAttempts(of: user)
+        guard let lock = attempts.lock(at: .now) else { return nil }
+        do throws(KeystoreError) {
+            guard let watched = attempts.watchedPIN,
+                try await authority.isPINGiven(by: user, since: watched)
+            else { return lock }
+            try await authority.changeFingerAttempts(of: user) {
+                if $0 == attempts { $0.unlock() }
+            }
+        } catch {
+            log.error(
+                "the lockout of fingers was not ended",
+                metadata: ["uid": "\(user)", "reason": "\(error.reason)"])
+        }
+        guard authority.fingerAttempts(of: user).lock(at: .now) == nil else { return lock }
         log.notice("the right PIN ended the lockout of fingers", metadata: ["uid": "\(user)"])
-        recordMatch(of: user)
         return nil
-    }
-
-    func recordMatch(of user: UInt32) {
-        limit.recordMatch(user)
-        watchedPINs[user] = nil
     }
 }

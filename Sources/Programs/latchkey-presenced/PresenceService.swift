@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Latchkey
+import LatchkeyPlatform
 import LatchkeyPresence
 import LatchkeyTPM
 import Logging
@@ -9,6 +10,18 @@ import Logging
 ///
 /// The bus identifies the caller; the message does not. The service computes the signed data. It
 /// verifies one finger at a time.
+///
+/// Another user may be able to end the service, so the state that a restart must not reset is on
+/// the disk or in the TPM before the answer that depends on it:
+/// - fingers that did not match, a running verification (which then counts as one of them), the
+///   lockout, and the PINs that end it: on the disk, ``FingerAttempts``
+/// - the count of wrong PINs: in the TPM
+/// - the users' enrolled fingers: on the disk, with a counter in the TPM
+///
+/// A restart may reset the rest, which is in memory. Waiting requests and approvals of signatures
+/// whose digests follow are gone, so the user must show the finger again. Subscribers see the
+/// service leave the bus. The limits on calls only protect the time of the service; fewer of them
+/// give no further attempts.
 actor PresenceService {
     /// The maximum time for a request. Less than the lifetime of an approval, which starts with the
     /// TPM's nonce.
@@ -17,12 +30,14 @@ actor PresenceService {
     /// The events from the bus, in order.
     private enum Event {
         case call(BusMessage, BusCredentials)
-        /// A call above a limit.
-        case excess(BusMessage)
+        /// A call above a limit, and whether it gets an answer.
+        case excess(BusMessage, isAnswered: Bool)
         /// A client has left the bus.
         case left(String)
         /// A finger was enrolled.
         case enrolled
+        /// The bus does not take the service's messages.
+        case lost(BusError)
     }
 
     /// A request without an answer.
@@ -46,11 +61,6 @@ actor PresenceService {
     let log: Logger
 
     var queue = ApprovalQueue()
-    var limit = AttemptLimit()
-    /// The PINs that users had when a finger matched last.
-    var confirmedPINs: [UInt32: Data] = [:]
-    /// For each user with a lockout of fingers, the PIN that ends it.
-    var watchedPINs: [UInt32: WatchedPIN] = [:]
     var pending: [UInt64: Pending] = [:]
     private var nextID: UInt64 = 0
     /// The maximum number of subscribers of one user.
@@ -58,9 +68,17 @@ actor PresenceService {
     /// The subscribers, by unique name, with their user.
     private var watchers: [String: UInt32] = [:]
 
+    /// The time from a call or an answer to the check that the bus takes the service's messages.
+    private static let checkInterval: Duration = .seconds(5)
+    /// The time limit of the check. On a busy bus, answers take seconds.
+    private static let longestCheck: Duration = .seconds(20)
+    /// Whether the check is planned or runs.
+    private var isChecking = false
+    private var sink: AsyncStream<Event>.Continuation?
+
     private let backlog = Backlog()
-    private var calls = RateLimit(perMinute: 120)
-    private var approvals = RateLimit(perMinute: 30)
+    private var calls = RateLimit<UInt32>(120, in: .seconds(60))
+    private var approvals = RateLimit<UInt32>(30, in: .seconds(60))
     /// The calls that use the TPM or fprintd now, by user.
     private var underWay = Occupancy<UInt32>(perKind: 4, total: 16)
 
@@ -81,49 +99,64 @@ actor PresenceService {
     /// - Parameter onReady: Called when the service owns its name.
     func run(onReady: () throws(BusError) -> Void) async throws(BusError) {
         let (events, sink) = AsyncStream.makeStream(of: Event.self)
+        self.sink = sink
         await noteEnrolments()
-        try await bus.serve(PresenceWire.path) { [backlog, bus] call in
+        try await bus.serve { [backlog, bus] call in
             switch backlog.enter(call) {
             case .serve(let caller): sink.yield(.call(call, caller))
             case .ask:
                 Task { await Self.identify(call.sender, on: bus, backlog: backlog, sink: sink) }
             case .keep: break
-            case .refuse: return .failure(Backlog.tooMany)
+            case .refuse:
+                return .answer(
+                    .failure(call.isReadable ? Backlog.tooMany : .unreadableArguments))
+            case .ignore: return .ignore
             }
-            return nil
+            return .later
         }
         _ = try await bus.subscribe(.ownerChanges()) { [backlog] change in
             guard change.arguments.last?.string == "", let name = change.arguments.first?.string
             else { return }
             // This runs on the bus's thread, like the answers with credentials: none arrives after
             // the client has left.
-            backlog.forget(name)
-            sink.yield(.left(name))
+            if backlog.forget(name) { sink.yield(.left(name)) }
         }
         _ = try await bus.subscribe(FingerprintReader.enrolmentRule) { signal in
             if signal.arguments.first?.string == FingerprintReader.enrolmentCompleted {
                 sink.yield(.enrolled)
             }
         }
-        try await describeParents()
         try await bus.own(PresenceWire.name)
         try onReady()
         for await event in events {
+            checkBus()
             switch event {
             case .call(let message, let caller):
                 await receive(message, from: caller)
                 backlog.leave(caller.user)
-            case .excess(let message): await reply(message, .failure(Backlog.tooMany))
+            case .excess(let message, isAnswered: true):
+                await reply(message, .failure(Backlog.tooMany))
+            case .excess(let message, isAnswered: false): await bus.drop(message)
             case .left(let client): await forget(client)
             case .enrolled: await noteEnrolment()
+            case .lost(let error): throw error
             }
         }
     }
 
-    /// Describes the parent objects, so that introspection from the root finds the service.
-    private func describeParents() async throws(BusError) {
-        for (path, child) in [("/", "org"), ("/org", "latchkey"), ("/org/latchkey", "Presence1")] {
-            try await bus.serve(path) { Introspection.answer($0, child: child) }
+    /// Checks that the bus takes messages, some time after a call or an answer. Answers that other
+    /// programs do not read can prevent it, for all users, until this connection ends.
+    private func checkBus() {
+        guard !isChecking else { return }
+        isChecking = true
+        Task {
+            try? await Task.sleep(for: Self.checkInterval)
+            self.isChecking = false
+            do throws(BusError) {
+                try await self.bus.flush(within: Self.longestCheck)
+            } catch {
+                self.sink?.yield(.lost(error))
+            }
         }
     }
 
@@ -138,36 +171,33 @@ actor PresenceService {
                 if case .serve(let caller) = step {
                     sink.yield(.call(call, caller))
                 } else {
-                    sink.yield(.excess(call))
+                    sink.yield(.excess(call, isAnswered: step == .refuse))
                 }
             }
         }
     }
 
     private func receive(_ message: BusMessage, from caller: BusCredentials) async {
-        if let answer = Introspection.answer(message) { return await reply(message, answer) }
-        guard message.interface == PresenceWire.interface || message.interface.isEmpty,
-            let method = PresenceWire.Method(rawValue: message.member)
-        else { return await reply(message, .failure(Self.unknownMethod)) }
-        let requester = BusRequester(client: message.sender, caller)
+        let method = Self.method(of: message)
         // A cancellation frees the reader, so no limit applies.
-        if method == .cancel {
-            await perform(queue.cancel(client: message.sender))
-            return await reply(message, .success([]))
+        if method == .cancel { await perform(queue.cancel(client: message.sender)) }
+        guard calls.admit(caller.user, at: .now) else {
+            guard backlog.mayRefuse(caller.user) else { return await bus.drop(message) }
+            return await reply(message, method == .cancel ? .success([]) : Self.tooManyRequests)
         }
-        // fprintd does not know users without a name, and there are too many of them for limits per
-        // user.
+        if let answer = Introspection.answer(message) { return await reply(message, answer) }
+        guard let method else { return await reply(message, .failure(Self.unknownMethod)) }
+        let requester = BusRequester(client: message.sender, caller)
+        // fprintd does not know users without a name.
         guard requester.userName != nil else {
             return await reply(
                 message, Self.refuse(.unavailable, "the user \(requester.user) has no name"))
         }
-        guard calls.admit(requester.user, at: .now) else {
-            return await reply(message, Self.tooManyRequests)
-        }
         switch method {
         case .subscribe: await reply(message, watch(requester))
+        case .cancel: await reply(message, .success([]))
         case .approve, .approveSeveral: await approve(message, method, for: requester)
-        case .state, .terms, .complete, .makePIN, .resetPIN, .certifyKey, .cancel:
+        case .state, .terms, .complete, .makePIN, .resetPIN, .certifyKey:
             guard underWay.enter(requester.user) else {
                 return await reply(
                     message, Self.refuse(.transient, "too many requests are running"))
@@ -178,6 +208,13 @@ actor PresenceService {
                 self.underWay.leave(requester.user)
             }
         }
+    }
+
+    private static func method(of message: BusMessage) -> PresenceWire.Method? {
+        guard message.path == PresenceWire.path,
+            message.interface == PresenceWire.interface || message.interface.isEmpty
+        else { return nil }
+        return PresenceWire.Method(rawValue: message.member)
     }
 
     private func watch(_ requester: BusRequester) -> Bus.Reply {
@@ -232,7 +269,8 @@ actor PresenceService {
         }
         // If a PIN may have ended the lockout, the service queries the TPM when it handles this
         // request.
-        if let lock = limit.lock(of: requester.user, at: .now), watchedPINs[requester.user] == nil {
+        let attempts = authority.fingerAttempts(of: requester.user)
+        if let lock = attempts.lock(at: .now), attempts.watchedPIN == nil {
             return await reply(message, Self.locked(lock))
         }
         nextID += 1
@@ -289,6 +327,7 @@ actor PresenceService {
     }
 
     func reply(_ message: BusMessage, _ reply: Bus.Reply) async {
+        checkBus()
         do throws(BusError) {
             try await bus.reply(to: message, reply)
         } catch {

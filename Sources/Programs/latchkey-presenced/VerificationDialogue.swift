@@ -88,6 +88,11 @@ struct VerificationDialogue {
             return []
         case (.verifying, .cancelled): return [.report(.withdrawn)] + stop(.cancelled)
         case (.verifying, .late): return [.report(.withdrawn)] + stop(.late)
+        case (.stopping(.cancelled), .status("verify-no-match", _, fprintd)),
+            (.stopping(.late), .status("verify-no-match", _, fprintd)):
+            // The cancellation came after the finger. It counts, as without the cancellation.
+            phase = .stopping(.notMatched)
+            return []
         case (.stopping(let outcome), .stopped): return release(outcome)
         case (.releasing(let outcome), .released): return end(outcome)
         default: return []
@@ -103,6 +108,8 @@ struct VerificationDialogue {
             interruption = outcome
             return []
         case .verifying: return stop(outcome)
+        // A finger that did not match counts in any case.
+        case .stopping(.notMatched), .releasing(.notMatched): return []
         case .stopping:
             phase = .stopping(outcome)
             return []

@@ -177,6 +177,58 @@ struct PacketRelayTests {
         #expect(bench.relay.links.count == 1)
     }
 
+    @Test func `a user creates one device a second on average, and others are not affected`()
+        throws
+    {
+        let flood = [UInt32](repeating: 1000, count: 100)
+        let bench = try RelayBench(users: flood + [1001] + flood)
+        func connectAndLeave() throws -> Bool {
+            let count = bench.kernelEnds.count
+            let service = try bench.connect()
+            bench.step()
+            let isNew = bench.kernelEnds.count > count
+            bench.disconnect(service)
+            bench.step()
+            return isNew
+        }
+        let first = try (0..<100).count { _ in try connectAndLeave() }
+        #expect(first == 5, "the burst for restarts of the service")
+        #expect(bench.messages == ["Refused a connection: user 1000 creates devices too often."])
+        #expect(try connectAndLeave(), "another user's device")
+        var devices = 0
+        for _ in 0..<100 {
+            bench.clock += .milliseconds(500)
+            if try connectAndLeave() { devices += 1 }
+        }
+        #expect(devices == 46, "five in each five seconds")
+    }
+
+    @Test func `a user causes one warning in ten seconds, and others' warnings appear`() throws {
+        let flood = [UInt32](repeating: 1000, count: 200)
+        let bench = try RelayBench(users: [1000] + flood + [0, 1001, 1001] + flood)
+        func connect(times: Int) throws {
+            for _ in 0..<times {
+                _ = try bench.connect()
+                bench.step()
+            }
+        }
+        try connect(times: 201)
+        let flooded = "Refused a connection: user 1000 already has a device."
+        #expect(bench.messages == [flooded])
+        try connect(times: 3)
+        let others = [
+            "Refused a connection: root gets no device.",
+            "Refused a connection: user 1001 already has a device.",
+        ]
+        #expect(bench.messages == [flooded] + others)
+        bench.clock += .seconds(9)
+        try connect(times: 100)
+        #expect(bench.messages == [flooded] + others)
+        bench.clock += .seconds(1)
+        try connect(times: 100)
+        #expect(bench.messages == [flooded] + others + [flooded])
+    }
+
     private func output(_ packet: [UInt8]) -> [UInt8] {
         var memory = [UInt8](repeating: 0, count: latchkey_uhid_event_size())
         latchkey_uhid_output(&memory, [0] + packet, 65, 1)
@@ -238,6 +290,8 @@ private final class RelayBench {
     /// The other ends of the devices.
     var kernelEnds: [Int32] = []
     var hasDevice = true
+    /// The relay's time.
+    var clock = ContinuousClock.now
     private var connections: [Int32] = []
 
     init(users: [UInt32] = [1000]) throws {
@@ -252,7 +306,7 @@ private final class RelayBench {
         relay = PacketRelay(
             listener: listener,
             identify: { [unowned self] _ in self.users.isEmpty ? nil : self.users.removeFirst() },
-            openDevice: { [unowned self] in openDevice() },
+            openDevice: { [unowned self] in openDevice() }, now: { [unowned self] in clock },
             log: { [unowned self] in messages.append($1) })
         messages = []
     }

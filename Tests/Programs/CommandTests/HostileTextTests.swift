@@ -37,18 +37,51 @@ struct HostileTextTests {
         withExtendedLifetime(token) {}
     }
 
-    @Test(.requires(program: "softhsm2-util")) func `a key's label cannot control the terminal`()
+    /// Escape sequences, line ends, direction overrides and invisible characters, also alone.
+    private static let refused = [
+        hostile, "a\nb", "a\rb", "a\u{1B}b", "a\u{85}b", "a\u{202E}b", "a\u{2067}b",
+        "a\u{2028}b", "a\u{200B}b", "a\u{200F}b", "a\u{AD}b", "a\u{E0041}b",
+    ]
+
+    @Test(.softwareTPM, .requires(program: "swtpm"))
+    func `a name that could control a terminal or a prompt is refused`() async throws {
+        let machine = try Machine(tcti: SoftwareTPM.current.tcti)
+        for policy in ["pin", "none"] {
+            let created = try await machine.run(
+                "key", "create", "--policy", policy, "--label", policy, pins: ["258025"])
+            try #require(created.status == 0, "\(created.errors)")
+        }
+        for name in Self.refused {
+            for arguments in [
+                ["key", "create", "--label", name], ["key", "create", "--ssh", "--label", name],
+                ["key", "rename", "none", name], ["vault", "store", name],
+                ["key", "list", "--container", name],
+            ] {
+                let outcome = try await machine.run(arguments, input: "a secret\n")
+                #expect(outcome.status == 2, "\(arguments): \(outcome.output) \(outcome.errors)")
+                expectHarmless(outcome)
+            }
+        }
+        #expect(try await machine.run("key", "list").output.split(separator: "\n").count == 2)
+    }
+
+    @Test(.softwareTPM, .requires(program: "swtpm"))
+    func `a label that another program wrote into the store cannot control the terminal`()
         async throws
     {
-        let (machine, token) = try await Machine.withToken()
+        let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         let created = try await machine.run(
-            "key", "create", "--label", Self.hostile, pins: ["123456"])
-        #expect(created.status == 0, "\(created.errors)")
-        expectHarmless(created)
+            "key", "create", "--policy", "none", "--label", "plain", "--json")
+        let id = try #require(created.json()["id"]?.string, "\(created.errors)")
+        let row = try storedKey(machine, id)
+        try #require(row.contains("\"plain\""))
+        let label = String(decoding: try JSONEncoder().encode(Self.hostile), as: UTF8.self)
+        try store(machine, id, row.replacing("\"plain\"", with: label))
         let listed = try await machine.run("key", "list")
         #expect(listed.output.contains("a\u{FFFD}[2Jb\u{FFFD}c\u{FFFD}d"), "\(listed.output)")
-        expectHarmless(listed)
-        withExtendedLifetime(token) {}
+        for arguments in [["key", "list"], ["key", "list", "--json"], ["key", "show", id]] {
+            expectHarmless(try await machine.run(arguments))
+        }
     }
 
     @Test(.requires(program: "python3"), .softwareTPM)

@@ -38,7 +38,8 @@ struct BacklogTests {
         let known = connections.flatMap { backlog.learn(Self.user(1000), of: $0) }
         #expect(known.count == 1200)
         #expect(known.count { $0.step == .serve(Self.user(1000)) } == 16)
-        #expect(known.count { $0.step == .refuse } == 1184)
+        #expect(known.count { $0.step == .refuse } == Backlog.refusalsPerMinute)
+        #expect(known.count { $0.step == .ignore } == 1184 - Backlog.refusalsPerMinute)
         #expect(backlog.learn(Self.user(1001), of: ":2.0").map(\.step) == [.serve(Self.user(1001))])
         backlog.leave(1000)
         #expect(
@@ -49,10 +50,26 @@ struct BacklogTests {
     @Test func `a client that has left is forgotten`() {
         let backlog = Backlog()
         #expect(backlog.enter(Self.call(":1.0")) == .ask)
-        #expect(backlog.learn(nil, of: ":1.0").map(\.step) == [.refuse])
+        #expect(backlog.learn(nil, of: ":1.0").map(\.step) == [.ignore])
         #expect(backlog.enter(Self.call(":1.0")) == .ask)
         #expect(backlog.learn(Self.user(1000), of: ":1.0").map(\.step) == [.serve(Self.user(1000))])
-        backlog.forget(":1.0")
+        #expect(backlog.forget(":1.0"))
+        #expect(!backlog.forget(":1.0"), "no client that was served")
         #expect(backlog.enter(Self.call(":1.0")) == .ask)
+    }
+
+    @Test func `the refusals of a user are limited, and a call that is not readable is not stored`()
+    {
+        let backlog = Backlog()
+        _ = backlog.learn(Self.user(1000), of: ":1.0")
+        _ = backlog.learn(Self.user(1001), of: ":1.1")
+        var long = Self.call(":1.0")
+        long.isReadable = false
+        let steps = (0..<1000).map { _ in backlog.enter(long) }
+        #expect(steps.count { $0 == .refuse } == Backlog.refusalsPerMinute)
+        #expect(steps.count { $0 == .ignore } == 1000 - Backlog.refusalsPerMinute)
+        #expect(!backlog.mayRefuse(1000))
+        #expect(backlog.mayRefuse(1001), "another user")
+        #expect(backlog.enter(Self.call(":1.0")) == .serve(Self.user(1000)))
     }
 }

@@ -94,9 +94,7 @@ struct BrokerAbsenceTests {
     ) async throws {
         try await SystemBus.withRunning(as: geteuid()) { address in
             let bus = try await Bus.system(at: address)
-            try await bus.serve(PresenceWire.path) { _ in
-                .failure(BusError(name: name, message: "no"))
-            }
+            try await bus.serve { _ in .answer(.failure(BusError(name: name, message: "no"))) }
             try await bus.own(PresenceWire.name)
             await expectRefusal(code, at: address)
         }

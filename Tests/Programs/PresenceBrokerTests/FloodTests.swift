@@ -70,10 +70,55 @@ struct FloodTests {
         try await BrokerScene.with(enrolled: []) { scene in
             try await Flood(bus: scene.reader.busAddress).run(.long, connections: 8)
             // The unit limits memory to 128 MiB, and the kernel kills the service above that.
-            #expect(try await peakMemory(of: scene.broker) < 128 << 10)
+            #expect(try await memory("VmHWM:", of: scene.broker) < 128 << 10)
             #expect(
                 try await Stranger(on: scene.reader.busAddress).call("State").text.contains(
                     "not-enrolled"))
+        }
+    }
+
+    @Test func `a client that does not read gets few answers`() async throws {
+        try await BrokerScene.with(enrolled: []) { scene in
+            let answers = try await Flood(bus: scene.reader.busAddress).answers(connections: 40)
+            // A minute may end during the flood. The calls of a client that is not known yet count
+            // separately.
+            #expect((1...3 * (120 + 240)).contains(answers))
+        }
+    }
+
+    @Test(arguments: [Flood.Kind.unread, .noReply])
+    func `a client that does not read costs no memory, and others are served`(kind: Flood.Kind)
+        async throws
+    {
+        try await BrokerScene.with(enrolled: []) { scene in
+            let flood = try await Flood(bus: scene.reader.busAddress).started(kind, connections: 40)
+            for _ in 0..<20 {
+                _ = try await scene.client.terms(for: .pin)
+                // In kilobytes. Without a flood it is 4 MB.
+                #expect(try await memory("RssAnon:", of: scene.broker) < 16 << 10)
+            }
+            await flood.stop(SIGKILL)
+        }
+    }
+
+    /// The bus takes no messages of the broker while the broker's unread messages exceed a limit.
+    /// The bus's own limit needs hours.
+    @Test
+    func `a broker whose messages the bus does not take ends, and a new one serves others`()
+        async throws
+    {
+        let tpm = try SoftwareTPM.current
+        try await SystemBus.withRunning(as: geteuid(), unreadBytes: 50_000) { address in
+            let broker = try await PresenceBrokerProcess(
+                BrokerScene.program, tcti: tpm.tcti, busAddress: address)
+            let flood = try await Flood(bus: address).started(.unread, connections: 40)
+            #expect(await broker.waitForEnd() == 7, "systemd starts it again")
+            // The messages are still unread.
+            kill(flood.id, SIGSTOP)
+            try await broker.start()
+            _ = try await SystemPresenceBroker(busAddress: address).terms(for: .pin)
+            await broker.stop(SIGKILL)
+            await flood.stop(SIGKILL)
         }
     }
 
@@ -92,11 +137,11 @@ struct FloodTests {
         }
     }
 
-    /// In kilobytes.
-    private func peakMemory(of broker: PresenceBrokerProcess) async throws -> Int {
+    /// A measure of the kernel (proc_pid_status(5)) in kilobytes.
+    private func memory(_ measure: String, of broker: PresenceBrokerProcess) async throws -> Int {
         let process = try #require(await broker.processIdentifier)
         let status = try String(contentsOfFile: "/proc/\(process)/status", encoding: .utf8)
-        let line = try #require(status.split(separator: "\n").first { $0.hasPrefix("VmHWM:") })
+        let line = try #require(status.split(separator: "\n").first { $0.hasPrefix(measure) })
         return try #require(line.split(whereSeparator: { !$0.isNumber }).first.flatMap { Int($0) })
     }
 

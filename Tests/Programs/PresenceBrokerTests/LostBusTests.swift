@@ -23,7 +23,7 @@ struct LostBusTests {
             let target = BusTarget(
                 "org.example.Nobody", "/org/example", "org.example.Nobody", "Speak")
             await #expect(throws: BusError.closed) {
-                try await bus.serve("/org/example") { _ in .success([]) }
+                try await bus.serve { _ in .answer(.success([])) }
             }
             await #expect(throws: BusError.closed) { try await bus.own("org.example.Nobody") }
             await #expect(throws: BusError.closed) { try await bus.signal(target, []) }

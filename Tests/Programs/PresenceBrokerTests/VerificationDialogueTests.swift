@@ -97,6 +97,22 @@ struct VerificationDialogueTests {
         #expect(matched.receive(.released) == [.finish(gone)])
     }
 
+    @Test func `a finger that did not match counts if the request or fprintd then ends`() {
+        for input in [VerificationDialogue.Input.cancelled, .late] {
+            var dialogue = verifying()
+            _ = dialogue.receive(input)
+            #expect(dialogue.receive(status("verify-no-match")) == [])
+            #expect(dialogue.receive(.stopped) == [.release])
+            #expect(dialogue.receive(.released) == [.finish(.notMatched)])
+        }
+        var dialogue = verifying()
+        _ = dialogue.receive(status("verify-no-match"))
+        #expect(dialogue.receive(.vanished) == [])
+        #expect(dialogue.receive(.stopped) == [.release])
+        #expect(dialogue.receive(.vanished) == [])
+        #expect(dialogue.receive(.released) == [.finish(.notMatched)])
+    }
+
     @Test func `a claim that fprintd itself did not refuse is released`() {
         var lost = VerificationDialogue(fprintd: Self.fprintd)
         _ = lost.begin()

@@ -103,6 +103,16 @@ package actor PresenceBrokerProcess {
         }
     }
 
+    /// Waits for the broker's exit.
+    ///
+    /// - Returns: As ``stop(_:)``.
+    package func waitForEnd() async -> Int32? {
+        guard let process else { return nil }
+        let status = await process.wait()
+        self.process = nil
+        return status
+    }
+
     /// Sends a signal and waits for the broker's exit.
     ///
     /// - Returns: The exit code, or the number of the signal that ended the broker.

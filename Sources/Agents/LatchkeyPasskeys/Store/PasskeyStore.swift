@@ -110,9 +110,13 @@ package struct PasskeyStore: Sendable {
     }
 
     /// Changes the user's own name for a passkey; nil removes it.
+    ///
+    /// - Parameter label: As ``KeyRequest/label``.
+    /// - Throws: `KeystoreError`; `invalidInput` for a label that is not valid.
     package func rename(_ id: Data, to label: String?) throws(KeystoreError) {
+        try KeyRequest.check(label: label)
         guard var passkey = try passkey(id) else { throw Self.missing }
-        passkey.label = label.map { String(oneLine: $0, limit: 64) }
+        passkey.label = label
         try put(passkey, ifGeneration: nil, alsoDeleting: [])
     }
 

@@ -22,8 +22,9 @@ package struct SSHKeyRecord: Hashable, Sendable {
 
     /// The key as OpenSSH encodes it.
     package var publicKey: SSHPublicKey { SSHPublicKey(key.publicKey) }
-    /// The label if there is one, otherwise the ID.
-    package var name: String { key.label ?? key.id.rawValue }
+    /// The label if there is one, otherwise the ID, in one line: another program can have written
+    /// the row, and clients of the agent show the name.
+    package var name: String { String(oneLine: key.label ?? key.id.rawValue, limit: 256) }
 
     package static func id(of key: KeyID) -> RecordID {
         RecordID(rawValue: "\(kind).\(key.rawValue)")

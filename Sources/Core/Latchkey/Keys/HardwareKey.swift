@@ -115,7 +115,8 @@ public struct KeyRequest: Hashable, Sendable {
     public var id: KeyID
     /// The user verification that a use of the key requires. It cannot change later.
     public var policy: AccessPolicy
-    /// A name for people; not unique. More than 64 characters are not useful.
+    /// A name for people, 1 to 256 bytes of UTF-8 without control, format and other invisible
+    /// characters; not unique. More than 64 characters are not useful.
     public var label: String?
     /// The text of the prompt for a new PIN.
     public var prompt: PromptContext
@@ -132,6 +133,22 @@ public struct KeyRequest: Hashable, Sendable {
         self.label = label
         self.prompt = prompt
         self.form = form
+    }
+}
+
+extension KeyRequest {
+    private static let maximumLabelBytes = 256
+
+    /// Checks the label of a new or renamed key.
+    ///
+    /// - Throws: ``KeystoreError`` with code `invalidInput`.
+    package static func check(label: String?) throws(KeystoreError) {
+        guard let label, !label.isName(maximumBytes: maximumLabelBytes) else { return }
+        throw KeystoreError(
+            code: .invalidInput,
+            reason: "the label is empty, too long, or contains a control or invisible character",
+            recovery:
+                "Choose a label of 1 to \(maximumLabelBytes) bytes with visible characters only.")
     }
 }
 

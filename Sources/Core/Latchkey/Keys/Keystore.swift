@@ -121,7 +121,9 @@ public protocol Keystore: Sendable {
     /// The key in the hardware does not change. Store the returned value in place of the old one.
     /// Until then, and in a copy of the store, the old value works under the old label.
     ///
-    /// - Throws: ``KeystoreError``; as ``sign(_:with:for:authorizedBy:)``.
+    /// - Parameter label: As ``KeyRequest/label``; nil for none.
+    /// - Throws: ``KeystoreError``; as ``sign(_:with:for:authorizedBy:)``, and `invalidInput` for a
+    ///   label that is not valid.
     func rename(
         _ key: HardwareKey, to label: String?, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority

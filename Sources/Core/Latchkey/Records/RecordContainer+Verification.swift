@@ -64,14 +64,9 @@ extension RecordContainer {
 
     static func check(_ record: Record, _ payload: SecretBytes?) throws(CommonError) {
         try record.checkKeyVersion()
-        guard
-            (1...128).contains(record.id.rawValue.utf8.count),
-            !record.id.rawValue.unicodeScalars.contains(where: {
-                $0.properties.generalCategory == .control
-            })
-        else {
+        guard record.id.rawValue.isName(maximumBytes: 128) else {
             throw .invalidInput(
-                "the record's name is empty, too long, or contains a control character")
+                "the record's name is empty, too long, or contains a control or invisible character")
         }
         guard payload?.count ?? 0 <= maximumPayloadBytes else {
             throw .invalidInput(

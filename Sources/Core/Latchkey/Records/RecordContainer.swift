@@ -21,21 +21,18 @@ public final class RecordContainer: Sendable {
     let decoded = Memo<Data, Record>(count: 16)
 
     /// - Parameters:
-    ///   - name: 1 to 128 bytes of UTF-8 without control characters.
+    ///   - name: 1 to 128 bytes of UTF-8 without control and invisible characters.
     ///   - store: The store that contains the records.
     ///   - keystore: The hardware that protects the records. It is not used before it is needed.
     /// - Throws: ``CommonError`` with code `invalidInput` for an invalid name.
     public init(name: String = "default", store: RecordStore, keystore: any Keystore)
         throws(CommonError)
     {
-        guard
-            (1...128).contains(name.utf8.count),
-            !name.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
-        else {
+        guard name.isName(maximumBytes: 128) else {
             throw CommonError(
                 operation: "open a container", code: .invalidInput,
                 reason: "‘\(name)’ is not the name of a container",
-                recovery: "Use a name of 1 to 128 bytes without control characters.")
+                recovery: "Use a name of 1 to 128 bytes with visible characters only.")
         }
         self.name = name
         self.store = store

@@ -71,7 +71,8 @@ extension RecordStore {
             guard error.code == .damaged else { throw error }
         }
         do throws(CommonError) {
-            return try StoreFiles(directory: directory, profile: profile).moveAside(at: Date())
+            return try StoreFiles(directory: directory, profile: profile, isArchiving: true)
+                .moveAside(at: Date())
         } catch {
             throw error.during("archive the store")
         }

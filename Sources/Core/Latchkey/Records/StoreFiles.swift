@@ -6,7 +6,9 @@ internal import LatchkeyPlatform
 struct StoreFiles {
     let database: String
 
-    init(directory: String, profile: String) throws(CommonError) {
+    /// - Parameter isArchiving: Whether the files are only moved aside. An interrupted move leaves
+    ///   second names of the logs.
+    init(directory: String, profile: String, isArchiving: Bool = false) throws(CommonError) {
         guard
             (1...64).contains(profile.utf8.count), !profile.hasPrefix("."),
             profile.utf8.allSatisfy({ $0.isASCIILetterOrDigit || "._-".utf8.contains($0) })
@@ -14,16 +16,17 @@ struct StoreFiles {
         guard !directory.isEmpty else { throw .invalidInput("the directory's name is empty") }
         let directory = Self.withoutEmptyParts(directory)
         try Self.makeDirectories(directory)
-        try Self.check(directory, isDirectory: true)
+        try Self.check(directory, .directory)
         let folder = directory + "/" + profile
         try Self.makeDirectories(folder)
-        try Self.check(folder, isDirectory: true)
+        try Self.check(folder, .directory)
         database = folder + "/latchkey.sqlite"
         try Self.makeFile(database)
+        let kind = isArchiving ? Kind.linkedFile : .file
+        try Self.check(database, kind)
         // SQLite gives its side files the owner and mode of the database, and reads existing ones.
-        try Self.check(database, isDirectory: false)
         for suffix in ["-wal", "-shm", "-journal"] {
-            try Self.check(database + suffix, isDirectory: false, mayBeMissing: true)
+            try Self.check(database + suffix, kind, mayBeMissing: true)
         }
     }
 
@@ -110,30 +113,60 @@ struct StoreFiles {
         guard errno == EROFS, access(path, R_OK) == 0 else { throw unusable(path, errno) }
     }
 
+    private enum Kind {
+        case directory
+        /// A regular file with one name: with another one, a program could have prepared that
+        /// SQLite writes to a file outside of the store.
+        case file
+        /// A regular file with any number of names.
+        case linkedFile
+    }
+
+    /// Checks that there is a directory or regular file of this user, to which no other user has
+    /// access.
     private static func check(
-        _ path: String, isDirectory: Bool, mayBeMissing: Bool = false
+        _ path: String, _ kind: Kind, mayBeMissing: Bool = false
     ) throws(CommonError) {
         var status = stat()
         guard lstat(path, &status) == 0 else {
             guard mayBeMissing, errno == ENOENT else { throw unusable(path, errno) }
             return
         }
-        let kind = status.st_mode & S_IFMT
-        guard kind == (isDirectory ? S_IFDIR : S_IFREG) else {
-            throw unfit(
+        let isOfKind =
+            switch kind {
+            case .directory: status.st_mode & S_IFMT == S_IFDIR
+            case .file: status.st_mode & S_IFMT == S_IFREG && status.st_nlink == 1
+            case .linkedFile: status.st_mode & S_IFMT == S_IFREG
+            }
+        let (isOwn, isPrivate) = (status.st_uid == geteuid(), status.st_mode & 0o077 == 0)
+        guard isOfKind, isOwn, isPrivate else {
+            throw explanation(of: path, status, kind, isOwn: isOwn)
+        }
+    }
+
+    private static func explanation(
+        of path: String, _ status: stat, _ kind: Kind, isOwn: Bool
+    ) -> CommonError {
+        let isDirectory = kind == .directory
+        guard status.st_mode & S_IFMT == (isDirectory ? S_IFDIR : S_IFREG) else {
+            return unfit(
                 "\(path) is not a \(isDirectory ? "directory" : "regular file")",
                 "Choose another directory.")
         }
-        guard status.st_uid == geteuid() else {
-            throw unfit(
+        guard isOwn else {
+            return unfit(
                 "\(path) belongs to another user", "Choose a directory that belongs to you.")
         }
-        guard status.st_mode & 0o077 == 0 else {
-            let mode = isDirectory ? "700" : "600"
-            throw unfit(
-                "\(path) is accessible to other users",
-                "If that is a mistake, run: chmod \(mode) '\(path)'")
+        guard isDirectory || status.st_mode & 0o077 != 0 else {
+            return CommonError(
+                code: .damaged, reason: "\(path) has more than one name (hard link)",
+                recovery:
+                    "Delete the other name if you made it. Otherwise archive the store.")
         }
+        let mode = isDirectory ? "700" : "600"
+        return unfit(
+            "\(path) is accessible to other users",
+            "If that is a mistake, run: chmod \(mode) '\(path)'")
     }
 
     private static func unfit(_ reason: String, _ recovery: String) -> CommonError {

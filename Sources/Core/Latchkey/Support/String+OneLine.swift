@@ -62,6 +62,17 @@ extension String {
     }
 }
 
+extension StringProtocol {
+    /// Whether the text can be the name of a key, vault, record or container: it is not empty, and
+    /// ``Swift/String/init(oneLine:limit:)`` shows it unchanged. A name in prompts and answers to
+    /// other programs could otherwise hide or reverse the text around it, or end a line.
+    ///
+    /// - Parameter maximumBytes: The maximum length in bytes of UTF-8.
+    package func isName(maximumBytes: Int) -> Bool {
+        (1...maximumBytes).contains(utf8.count) && unicodeScalars.allSatisfy(\.isVisible)
+    }
+}
+
 extension Unicode.Scalar {
     /// Whether the character only adds visible text to a line: it is neither a control nor a format
     /// character, nor a line end, nor invisible.

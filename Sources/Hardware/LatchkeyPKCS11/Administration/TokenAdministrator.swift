@@ -59,10 +59,9 @@ package struct TokenAdministrator: Sendable {
         -> TokenInformation
     {
         do throws(KeystoreError) {
-            guard (1...32).contains(label.utf8.count),
-                !label.unicodeScalars.contains(where: { $0.value < 32 })
-            else {
-                throw .invalidInput("a label has 1 to 32 bytes and no control character")
+            guard label.isName(maximumBytes: 32) else {
+                throw .invalidInput(
+                    "a label has 1 to 32 bytes and no control or invisible character")
             }
             let entry = try await blankEntry()
             guard entry.profile.family != .ykcs11 else {

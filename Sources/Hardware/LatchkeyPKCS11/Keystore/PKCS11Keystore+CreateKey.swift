@@ -15,6 +15,7 @@ extension PKCS11Keystore {
         _ request: KeyRequest, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> HardwareKey {
         do throws(KeystoreError) {
+            try KeyRequest.check(label: request.label)
             guard request.form == .fixedScheme else {
                 throw .unsupported(
                     "only a TPM creates keys for the attestation of WebAuthn",

@@ -104,6 +104,7 @@ public struct PKCS11Keystore: Keystore {
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> HardwareKey {
         do {
+            try KeyRequest.check(label: label)
             var blob = try TokenKeyBlob.of(key)
             blob.binding = KeyBinding(id: key.id, label: label)
             return key.replacing(blob: try blob.serialized(), label: label)

@@ -104,13 +104,22 @@ package actor Bus {
         try await open.isUnserved(name)
     }
 
-    /// Passes all method calls on an object to `receive`, in order.
-    ///
-    /// - Parameter receive: Returns the answer, or nil if ``reply(to:_:)`` will answer the call.
-    package func serve(_ path: String, _ receive: @escaping @Sendable (BusMessage) -> Reply?)
+    /// What to do with a call.
+    package enum CallHandling: Sendable {
+        case answer(Reply)
+        /// ``reply(to:_:)`` or ``drop(_:)`` ends the call. A call that is not readable is ignored
+        /// instead.
+        case later
+        /// No answer. The call then uses one of the client's places for calls (dbus-daemon: 128).
+        case ignore
+    }
+
+    /// Passes all method calls to `receive`, in order. Messages are untrusted, and any program can
+    /// send them: `receive` decides which calls are answered.
+    package func serve(_ receive: @escaping @Sendable (BusMessage) -> CallHandling)
         throws(BusError)
     {
-        try open.serve(path) { receive($0) }
+        try open.serve { receive($0) }
     }
 
     package func own(_ name: String) throws(BusError) {
@@ -118,9 +127,17 @@ package actor Bus {
     }
 
     /// Answers a call. A second answer is ignored.
+    ///
+    /// - Throws: ``BusError``, and the call gets no answer, also if the bus takes this program's
+    ///   messages too slowly.
     package func reply(to call: BusMessage, _ result: Reply) throws(BusError) {
         guard let ticket = call.ticket else { throw .closed }
         try open.reply(to: ticket, result)
+    }
+
+    /// Ends a call without an answer.
+    package func drop(_ call: BusMessage) {
+        if let ticket = call.ticket { pump.connection?.drop(ticket) }
     }
 
     /// Sends a signal to one client.
@@ -142,6 +159,16 @@ package actor Bus {
         }
     }
 
+    /// Waits until the bus has taken all messages that were sent.
+    ///
+    /// - Throws: ``BusError``, also if the bus has not answered after `timeout`. dbus-daemon takes
+    ///   no messages of a program while those of its messages that the recipients have not read
+    ///   exceed a limit (`max_incoming_bytes`, for all recipients together). It forgets them when
+    ///   the program disconnects.
+    package func flush(within timeout: Duration) async throws(BusError) {
+        _ = try await call(BusConnection.bus("GetId"), timeout: timeout)
+    }
+
     /// Tells systemd that the service is ready. Does nothing in a process that systemd did not
     /// start.
     package nonisolated static func notifyReady() { sd_notify(0, "READY=1") }
@@ -158,6 +185,8 @@ package struct BusMessage: Sendable {
     package let arguments: [BusValue]
     /// Identifies a method call for ``Bus/reply(to:_:)``.
     package let ticket: UInt64?
+    /// Whether all arguments were read, and the message is not too long to be stored.
+    package var isReadable = true
 }
 
 /// A method or signal, with its object and destination.
@@ -204,7 +233,11 @@ package struct BusError: Error, Hashable, Sendable {
     static let noBus = BusError(
         name: "org.freedesktop.DBus.Error.NoServer", message: "there is no system bus")
 
-    static let unreadableArguments = BusError(
+    /// The bus takes this program's messages too slowly.
+    static let congested = BusError(
+        name: "org.latchkey.Bus.Error.Congested", message: "the bus takes no messages at present")
+
+    package static let unreadableArguments = BusError(
         name: "org.freedesktop.DBus.Error.InvalidArgs",
         message: "the arguments are too long or have the wrong type")
 

@@ -5,6 +5,12 @@ internal import Glibc
 final class BusConnection {
     /// The default timeout of a call, in microseconds.
     static let defaultTimeout: UInt64 = 10_000_000
+    /// The maximum number of answers and signals that wait until the bus takes them. More are
+    /// discarded: other programs decide how many answers there are, and can prevent the bus from
+    /// taking any.
+    private static let maximumQueued: UInt64 = 256
+    /// The number of received messages that are handled before the thread's other work.
+    private static let batch = 64
 
     /// nil after the connection is closed and its libsystemd objects are freed.
     private var handle: OpaquePointer?
@@ -149,35 +155,34 @@ final class BusConnection {
 
     // MARK: Serving
 
-    /// Passes all method calls on an object to `receive`, which returns the answer, or nil to
-    /// answer later with `reply(to:_:)`.
-    func serve(
-        _ path: String, _ receive: @escaping (BusMessage) -> Bus.Reply?
-    ) throws(BusError) {
+    /// Passes all method calls to `receive`, also those on other objects: libsystemd would answer
+    /// them without a limit.
+    func serve(_ receive: @escaping (BusMessage) -> Bus.CallHandling) throws(BusError) {
         let bus = try bus
-        let handler = handler { connection, call in
-            let arguments = BusCoding.read(call, atMost: BusCoding.maximumCallBytes)
-            connection.next += 1
-            let ticket = connection.next
-            guard let message = Self.message(call, arguments, ticket: ticket) else { return }
-            connection.calls[ticket] = sd_bus_message_ref(call)
-            // A call is stored until it is answered, so an unreadable one is answered immediately.
-            guard arguments.isWhole else {
-                try? connection.reply(to: ticket, .failure(.unreadableArguments))
-                return
-            }
-            // If the answer cannot be sent, the caller has left the bus.
-            if let answer = receive(message) { try? connection.reply(to: ticket, answer) }
-        }
+        let handler = handler { connection, call in connection.take(call, receive) }
         var slot: OpaquePointer?
         try BusError.check(
-            sd_bus_add_object(
-                bus, &slot, path,
+            sd_bus_add_filter(
+                bus, &slot,
                 { message, userdata, _ in
+                    guard sd_bus_message_is_method_call(message, nil, nil) > 0 else { return 0 }
                     _ = BusConnection.deliver(message, userdata, isLast: false)
                     return 1
-                }, Unmanaged.passUnretained(handler).toOpaque()), "serve an object")
+                }, Unmanaged.passUnretained(handler).toOpaque()), "serve calls")
         slots[handler.id] = slot
+    }
+
+    private func take(_ call: OpaquePointer, _ receive: (BusMessage) -> Bus.CallHandling) {
+        next += 1
+        let ticket = next
+        let arguments = BusCoding.read(call, atMost: BusCoding.maximumCallBytes)
+        guard let message = Self.message(call, arguments, ticket: ticket) else { return }
+        switch receive(message) {
+        case .answer(let result): try? answer(call, result)
+        // A stored call has a limited length.
+        case .later where message.isReadable: calls[ticket] = sd_bus_message_ref(call)
+        case .later, .ignore: break
+        }
     }
 
     func own(_ name: String) throws(BusError) {
@@ -187,7 +192,18 @@ final class BusConnection {
     func reply(to ticket: UInt64, _ result: Bus.Reply) throws(BusError) {
         guard let call = calls.removeValue(forKey: ticket) else { return }
         defer { _ = sd_bus_message_unref(call) }
+        try answer(call, result)
+    }
+
+    /// Ends a call without an answer.
+    func drop(_ ticket: UInt64) {
+        if let call = calls.removeValue(forKey: ticket) { _ = sd_bus_message_unref(call) }
+    }
+
+    private func answer(_ call: OpaquePointer, _ result: Bus.Reply) throws(BusError) {
         guard sd_bus_message_get_expect_reply(call) > 0 else { return }
+        let bus = try bus
+        try checkRoom()
         switch result {
         case .success(let values):
             var reply: OpaquePointer?
@@ -196,7 +212,7 @@ final class BusConnection {
             guard let reply else { throw .closed }
             defer { _ = sd_bus_message_unref(reply) }
             try BusCoding.append(values, to: reply)
-            try BusError.check(sd_bus_send(try bus, reply, nil), "answer a call")
+            try BusError.check(sd_bus_send(bus, reply, nil), "answer a call")
         case .failure(let failure):
             var error = sd_bus_error()
             defer { sd_bus_error_free(&error) }
@@ -205,11 +221,18 @@ final class BusConnection {
         }
     }
 
+    private func checkRoom() throws(BusError) {
+        var count: UInt64 = 0
+        try BusError.check(sd_bus_get_n_queued_write(try bus, &count), "send a message")
+        guard count < Self.maximumQueued else { throw .congested }
+    }
+
     /// Sends a signal to one client only.
     func signal(
         _ target: BusTarget, _ arguments: [BusValue]
     ) throws(BusError) {
         let bus = try bus
+        try checkRoom()
         var message: OpaquePointer?
         try BusError.check(
             sd_bus_message_new_signal(
@@ -224,9 +247,10 @@ final class BusConnection {
 
     // MARK: The thread's part
 
-    /// Handles received messages.
+    /// Handles received messages, at most ``batch``. If there are more, ``wait()`` does not wait.
     func process() {
-        while let handle {
+        for _ in 0..<Self.batch {
+            guard let handle else { return }
             let code = sd_bus_process(handle, nil)
             if code > 0 { continue }
             if code < 0 { close() }
@@ -299,6 +323,9 @@ final class BusConnection {
                 message: error.pointee.message.map { String(cString: $0) } ?? ""))
     }
 
+    /// The maximum length of the path of an object on which a call is handled, in bytes.
+    private static let longestPath = 255
+
     private static func message(
         _ message: OpaquePointer, _ arguments: BusCoding.Arguments, ticket: UInt64?
     ) -> BusMessage? {
@@ -307,11 +334,16 @@ final class BusConnection {
         else {
             return nil
         }
+        // The bus limits the length of the other names to 255 bytes.
+        let path = sd_bus_message_get_path(message)
+        let isShort = path.map { strnlen($0, longestPath + 1) <= longestPath } ?? true
+        let isReadable = isShort && arguments.isWhole
         return BusMessage(
             sender: String(cString: sender),
-            path: sd_bus_message_get_path(message).map { String(cString: $0) } ?? "",
+            path: isShort ? path.map { String(cString: $0) } ?? "" : "",
             interface: sd_bus_message_get_interface(message).map { String(cString: $0) }
                 ?? "",
-            member: String(cString: member), arguments: arguments.values, ticket: ticket)
+            member: String(cString: member), arguments: arguments.values, ticket: ticket,
+            isReadable: isReadable)
     }
 }

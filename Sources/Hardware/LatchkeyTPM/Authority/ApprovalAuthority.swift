@@ -36,6 +36,7 @@ package struct ApprovalAuthority: Sendable {
             store = try AuthorityStore(directory: directory)
             try await work { (tpm, store) in
                 try tpm.prepareAuthority(store)
+                try store.resumeFingerAttempts(at: .now)
             }
         } catch { throw error.during("start the presence broker") }
     }

@@ -51,6 +51,20 @@ final class AuthorityStore: Sendable {
         try replace(new)
     }
 
+    /// Counts the verifications that the end of the service interrupted.
+    func resumeFingerAttempts(at now: ContinuousClock.Instant) throws(KeystoreError) {
+        guard var new = current else { return }
+        var isChanged = false
+        for (user, record) in new.users {
+            guard var fingers = record.fingers else { continue }
+            fingers.resume(at: now)
+            guard fingers != record.fingers else { continue }
+            new.users[user]?.fingers = fingers
+            isChanged = true
+        }
+        if isChanged { try replace(new) }
+    }
+
     private func write(_ new: AuthorityState) throws(KeystoreError) {
         guard let bytes = try? JSONEncoder().encode(new) else {
             throw PrivateFile.unusable(path, "it cannot be encoded")
@@ -75,6 +89,7 @@ struct AuthorityState: Codable, Sendable {
     struct User: Codable, Sendable {
         var pin: UserPIN?
         var enrolment: Enrolment?
+        var fingers: FingerAttempts?
     }
 
     /// The index of a user's PIN.
@@ -163,6 +178,7 @@ enum PrivateFile {
 
     /// Replaces a file atomically: a crash leaves the old or the new content.
     static func replace(_ path: String, by bytes: SecretBytes) throws(KeystoreError) {
+        guard bytes.count <= maximumCount else { throw unusable(path, "it would be too long") }
         let temporary = "\(path).new"
         unlink(temporary)
         let descriptor = open(
@@ -179,9 +195,10 @@ enum PrivateFile {
         let directory = open(
             String(path.prefix(upTo: path.lastIndex(of: "/") ?? path.endIndex)),
             O_RDONLY | O_CLOEXEC)
-        guard directory >= 0 else { return }
-        fsync(directory)
-        close(directory)
+        defer { if directory >= 0 { close(directory) } }
+        guard directory >= 0, fsync(directory) == 0 else {
+            throw unusable(path, "its directory cannot be written")
+        }
     }
 
     static func unusable(_ path: String, _ reason: String) -> KeystoreError {

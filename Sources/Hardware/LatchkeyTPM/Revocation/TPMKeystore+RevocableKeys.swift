@@ -18,6 +18,7 @@ extension TPMKeystore {
         willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> HardwareKey {
         do throws(KeystoreError) {
+            try KeyRequest.check(label: request.label)
             try await checkRevocable(request.policy, presence)
             let root = try await presentRoot()
             let binding = KeyBinding(id: request.id, label: request.label)

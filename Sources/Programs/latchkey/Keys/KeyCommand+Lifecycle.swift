@@ -216,8 +216,10 @@ extension KeyCommand {
 
 extension KeyCommand {
     fileprivate static func check(label: String) throws {
-        guard (1...256).contains(label.utf8.count) else {
-            throw ValidationError("A label has 1 to 256 bytes.")
+        do throws(KeystoreError) {
+            try KeyRequest.check(label: label)
+        } catch {
+            throw ValidationError(error.recovery)
         }
     }
 }

@@ -95,6 +95,36 @@ struct RecordStoreTests {
         }
     }
 
+    @Test(arguments: ["", "-wal", "-shm", "-journal"])
+    func `a file of the store with another name is refused, and is not written`(suffix: String)
+        async throws
+    {
+        try await TemporaryDirectory.withDirectory { temporary in
+            let directory = temporary.path
+            do { _ = try await RecordStore(directory: directory) }
+            let path = directory + "/default/latchkey.sqlite" + suffix
+            let other = directory + "/other"
+            if suffix.isEmpty {
+                #expect(link(path, other) == 0)
+            } else {
+                #expect(FileManager.default.createFile(atPath: other, contents: Data("a".utf8)))
+                #expect(chmod(other, 0o600) == 0)
+                #expect(link(other, path) == 0)
+            }
+            let before = try Data(contentsOf: URL(filePath: other))
+            let error = await #expect(throws: CommonError.self) {
+                try await RecordStore(directory: directory)
+            }
+            #expect(error?.code == .damaged)
+            #expect(error?.reason == "\(path) has more than one name (hard link)")
+            #expect(try Data(contentsOf: URL(filePath: other)) == before)
+            // Archiving gives a new store, and does not write the other file either.
+            try await RecordStore.startOver(directory: directory)
+            _ = try await RecordStore(directory: directory).anchor("a", is: Data([1]))
+            #expect(try Data(contentsOf: URL(filePath: other)) == before)
+        }
+    }
+
     @Test(.requires(program: "python3"))
     func `a store that is opened twice stays intact while other connections open and close`()
         async throws

@@ -53,6 +53,20 @@ struct OneLineTests {
         #expect(String(oneLine: "a\u{202E}b", endLimit: 2) == "…b")
     }
 
+    @Test func `a name has a limited length and only visible characters`() {
+        for name in [
+            "a", "Schlüssel für GitHub", "ключ", "鍵", "a b", String(repeating: "x", count: 64),
+        ] {
+            #expect(name.isName(maximumBytes: 64), "\(name)")
+        }
+        for text in [
+            "", "a\n", "\u{202E}a", "a\u{200B}", "a\u{2028}", String(repeating: "x", count: 65),
+            String(repeating: "ü", count: 33),
+        ] {
+            #expect(!text.isName(maximumBytes: 64), "\(text.debugDescription)")
+        }
+    }
+
     @Test func `nothing in a quotation ends it`() {
         #expect(String(quoted: "log in") == "“log in”")
         #expect(

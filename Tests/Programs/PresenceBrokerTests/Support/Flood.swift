@@ -12,6 +12,13 @@ struct Flood {
         case descriptors
         /// Repeated calls over new connections, until the program is ended.
         case connections
+        /// Calls of many kinds whose answers are not read, until the program is ended.
+        case unread
+        /// The same until 400 calls are sent over each connection. The program then prints the
+        /// number of the broker's answers.
+        case counted
+        /// Calls that want no answer, until the program is ended.
+        case noReply
     }
 
     let bus: String
@@ -21,6 +28,17 @@ struct Flood {
         let process = try start(kind, connections: connections)
         let complaint = await process.remainder().errors
         #expect(await process.wait() == 0, "\(complaint)")
+    }
+
+    /// Runs the program until all messages are sent.
+    ///
+    /// - Returns: The number of the broker's answers.
+    func answers(connections: Int) async throws -> Int {
+        let process = try start(.counted, connections: connections)
+        let written = await process.remainder()
+        #expect(await process.wait() == 0, "\(written.errors)")
+        return try #require(
+            written.output.split(separator: "\n").last.flatMap { Int($0) }, "\(written)")
     }
 
     /// Starts the program, and returns when it sends messages.
@@ -52,7 +70,7 @@ struct Flood {
         def text(value):
             return struct.pack('<I', len(value)) + value.encode() + b'\0'
 
-        def call(destination, path, interface, member, argument=None, descriptors=0):
+        def call(destination, path, interface, member, argument=None, descriptors=0, flags=0):
             fields = b''
             values = [(1, 'o', path), (6, 's', destination), (2, 's', interface), (3, 's', member)]
             if argument is not None: values.append((8, 'g', 's'))
@@ -63,7 +81,7 @@ struct Flood {
                 elif kind == 'u': fields += struct.pack('<I', value)
                 else: fields += text(value)
             body = text(argument) if argument is not None else b''
-            head = b'l\x01\x00\x01' + struct.pack('<III', len(body), 7, len(fields)) + fields
+            head = b'l\x01' + bytes([flags]) + b'\x01' + struct.pack('<III', len(body), 7, len(fields)) + fields
             return head + b'\0' * (-len(head) % 8) + body
 
         def connect():
@@ -103,6 +121,54 @@ struct Flood {
                     end.recv(65536)
                     end.close()
                 except (OSError, AssertionError): pass
+
+        def unread(end, times):
+            name, path, interface = broker
+            kinds = [
+                (name, path, interface, 'State'), (name, path, interface, 'Cancel'),
+                (name, path, interface, 'Nothing'), (name, '/nowhere', interface, 'State'),
+                (name, path, 'org.freedesktop.DBus.Peer', 'Ping'),
+                (name, path, 'org.freedesktop.DBus.Peer', 'GetMachineId'),
+                (name, path, 'org.freedesktop.DBus.Introspectable', 'Introspect'),
+                (name, '/', 'org.freedesktop.DBus.Introspectable', 'Introspect')]
+            flags = 1 if kind == 'noReply' else 0
+            calls = b''.join(call(*each, flags=flags) for each in kinds)
+            try:
+                for _ in range(times):
+                    end.sendall(calls)
+                    # Slowly, so that the bus does not refuse the calls.
+                    time.sleep(0.05)
+            except OSError: pass
+
+        def answers(end):
+            # Counts the messages that are not of the bus, until none comes for two seconds.
+            end.settimeout(2)
+            data = b''
+            try:
+                while part := end.recv(1 << 20): data += part
+            except OSError: pass
+            count = 0
+            while len(data) >= 16:
+                body, _, fields = struct.unpack('<III', data[4:16])
+                length = 16 + fields + -fields % 8 + body
+                head = data[16:16 + fields]
+                if b's\0\x14\0\0\0org.freedesktop.DBus\0' not in head: count += 1
+                data = data[length:]
+            return count
+
+        if kind in ('unread', 'noReply', 'counted'):
+            ends = [connect() for _ in range(connections)]
+            print('flooding', flush=True)
+            times = 50 if kind == 'counted' else 100000
+            threads = [threading.Thread(target=unread, args=(end, times)) for end in ends]
+            for thread in threads: thread.start()
+            for thread in threads: thread.join()
+            counts = []
+            threads = [threading.Thread(target=lambda end=end: counts.append(answers(end))) for end in ends]
+            for thread in threads: thread.start()
+            for thread in threads: thread.join()
+            print(sum(counts), flush=True)
+            sys.exit(0)
 
         if kind == 'connections':
             for _ in range(connections): threading.Thread(target=reconnect, daemon=True).start()

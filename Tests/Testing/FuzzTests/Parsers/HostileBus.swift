@@ -25,9 +25,10 @@ final class HostileBus {
         self.connection = connection
         guard peer >= 0, welcome() else { return nil }
         do throws(BusError) {
-            try connection.serve(Self.path) { [unowned self] message in
+            try connection.serve { [unowned self] message in
+                guard message.isReadable else { return .answer(.failure(.unreadableArguments)) }
                 calls.append(message.arguments)
-                return .success(message.arguments.filter { $0 != .other })
+                return .answer(.success(message.arguments.filter { $0 != .other }))
             }
         } catch {
             return nil

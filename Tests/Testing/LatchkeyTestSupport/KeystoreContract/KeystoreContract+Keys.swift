@@ -53,6 +53,27 @@ extension KeystoreContract {
         #expect(presence.requests.dropFirst().allSatisfy { $0.attemptsLeft == attemptsLeft })
     }
 
+    func refusesHiddenLabels(_ keystore: any Keystore) async throws {
+        let user = person()
+        for label in [
+            "", "a\nb", "a\u{1B}[2Jb", "a\u{9B}b", "a\u{202E}b", "a\u{200B}b",
+            String(repeating: "x", count: 257),
+        ] {
+            await Self.expect(.invalidInput, of: "create a key with \(label.debugDescription)") {
+                _ = try await keystore.createKey(
+                    KeyRequest(policy: guarded, label: label, prompt: Self.prompt),
+                    authorizedBy: user)
+            }
+        }
+        #expect(user.asked.isEmpty)
+        let key = try await makeKey(keystore, free)
+        await Self.expect(.invalidInput, of: "rename a key") {
+            _ = try await keystore.rename(
+                key, to: "a\u{202E}b", for: Self.prompt, authorizedBy: user)
+        }
+        #expect(user.asked.isEmpty)
+    }
+
     func eachKeyIsNew(_ keystore: any Keystore) async throws {
         let first = try await makeKey(keystore, free)
         let second = try await makeKey(keystore, secondFree)

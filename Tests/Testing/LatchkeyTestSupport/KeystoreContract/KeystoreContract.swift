@@ -53,6 +53,7 @@ package struct KeystoreContract: Sendable {
         switch requirement {
         case .signsWithoutPresence: try await signsWithoutPresence(keystore)
         case .signsWithPIN: try await signsWithPIN(keystore)
+        case .refusesHiddenLabels: try await refusesHiddenLabels(keystore)
         case .eachKeyIsNew: try await eachKeyIsNew(keystore)
         case .anotherInstanceUsesTheKey: try await anotherInstanceUsesTheKey(keystore)
         case .signsConcurrently: try await signsConcurrently(keystore)
@@ -194,6 +195,8 @@ extension KeystoreContract {
         case signsWithoutPresence = "signs with a key without user verification, without a prompt"
         case signsWithPIN =
             "prompts for a new PIN when it creates a key, and for the current PIN at each signature"
+        case refusesHiddenLabels =
+            "refuses labels with control and invisible characters, without a prompt"
         case eachKeyIsNew = "creates a different key each time"
         case anotherInstanceUsesTheKey = "uses a key and a secret that were stored and loaded"
         case signsConcurrently = "signs for concurrent tasks"
