@@ -58,9 +58,10 @@ struct Attacker {
             policyRef: reference ?? self.reference)
     }
 
-    /// Names the branches, after the assertions of one of them.
+    /// Names the branches, if there are several, after the assertions of one of them.
     func join(_ tpm: TPM, _ session: Session) throws {
-        try tpm.execute(PolicyOR(branches), in: session)
+        let branches = try branches
+        if branches.count > 1 { try tpm.execute(PolicyOR(branches), in: session) }
     }
 
     /// Starts a policy session, has `satisfy` do what it can, and signs.
