@@ -114,6 +114,9 @@ struct DeclaredPolicy: Sendable {
 
     /// The Name of a PIN index: the broker's (a `TPM_NT_PIN_FAIL` index), or one that was written
     /// once with a key that was then erased.
+    ///
+    /// The second branch of its policy names a command with the index as its only handle, and
+    /// requires the current PIN.
     private static func pinIndex(_ bytes: Data, reset: Data) throws(AttestationError) -> TPMName {
         let index = try index(bytes)
         let change = PolicyDigest().authValue().commandCode(.nvChangeAuth)
