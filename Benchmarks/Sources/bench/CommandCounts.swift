@@ -46,7 +46,7 @@ struct CommandCounts {
             count("create a revocable key with a PIN", atMost: 15)
             _ = try await keystore().sign(
                 digest, with: revocable, for: prompt, authorizedBy: presence)
-            count("sign with the PIN of a revocable key", atMost: 9)
+            count("sign with the PIN of a revocable key", atMost: 8)
             let secret = try await keystore().seal(
                 .random(count: 32), policy: .none, for: prompt, authorizedBy: presence)
             _ = counter.take()

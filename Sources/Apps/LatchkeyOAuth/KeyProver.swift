@@ -128,13 +128,13 @@ package struct KeyProver<Code: OAuthErrorCode>: Sendable {
         }
     }
 
-    /// The attestation of a new key, as JSON for the server.
+    /// The attestation of a new key, as JSON for the server. Does not prompt.
     ///
     /// - Parameter challenge: The token in the key's signed request.
     package func statement(about key: HardwareKey, challenge: String) async throws -> JSONValue {
         let request = AttestationRequest(
             challenge: Data(challenge.utf8), issuer: isTPM ? issuer : "",
-            form: .webAuthn(rpID: URL(string: issuer)?.host() ?? "", origin: issuer))
+            form: .enrolment(rpID: URL(string: issuer)?.host() ?? "", origin: issuer))
         guard let json = try await keystore.attest(key, for: request).json,
             let value = try? JSONDecoder().decode(JSONValue.self, from: json)
         else {

@@ -195,6 +195,10 @@ extension TPMKeystore {
 
     /// Creates an object under the pinned storage root key, and compares the result with the
     /// template.
+    ///
+    /// The random outsideInfo makes the hash of the creation data, which a statement about the
+    /// creation contains, different for each object. Otherwise it would be the same for all objects
+    /// of a TPM, and two servers could link them.
     func createObject(
         _ template: PublicArea, authValue: AuthValue, sealing secret: SecretBytes? = nil,
         under root: StorageRoot
@@ -213,7 +217,8 @@ extension TPMKeystore {
                 try tpm.execute(
                     Create(
                         template, authValue: authValue,
-                        sealing: secret?.withUnsafeBytes { SensitiveData($0) }, under: parent),
+                        sealing: secret?.withUnsafeBytes { SensitiveData($0) },
+                        outsideInfo: PolicyDigest.random().bytes, under: parent),
                     authorizedBy: .lastUse(of: session, protecting: .decrypt))
             }
             guard created.publicArea.isMade(from: template),

@@ -322,8 +322,9 @@ private struct ReplayingKeystore: KeystoreWrapper {
     let earlier: Earlier
 
     func attest(
-        _ key: HardwareKey, for request: AttestationRequest
+        _ key: HardwareKey, for request: AttestationRequest,
+        authorizedBy presence: (any PresenceAuthority)?
     ) async throws(KeystoreError) -> KeyAttestation {
-        earlier.first(try await keystore.attest(key, for: request))
+        earlier.first(try await keystore.attest(key, for: request, authorizedBy: presence))
     }
 }

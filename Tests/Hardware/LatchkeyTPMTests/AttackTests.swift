@@ -47,13 +47,12 @@ struct AttackTests {
                     }
                 }
             }
-            let certification = try await Attacker.sign(attacker) { tpm, session in
-                try tpm.execute(PolicyCommandCode(.certify), in: session)
-                try attacker.join(tpm, session)
+            for code in [TPMCommandCode.sign, .certify] {
+                let named = try await Attacker.sign(attacker) { tpm, session in
+                    try tpm.execute(PolicyCommandCode(code), in: session)
+                }
+                #expect(named == 0x99d, "the name of a command")
             }
-            #expect(
-                certification == 0x9a4,
-                "the branch for certification does not sign: TPM_RC_POLICY_CC")
             do {
                 _ = try Scene.look { tpm in try attacker.use(tpm, .emptyPassword) }
                 Issue.record("the key accepts a password")
@@ -61,6 +60,74 @@ struct AttackTests {
                 #expect(error.responseCode?.rawValue == 0x12f, "the empty password")
             }
         }
+    }
+
+    /// `TPM2_Certify` has two authorized handles. A policy that permits the command for the key as
+    /// object would permit it for the key as signer, of a statement about any object with any
+    /// challenge.
+    @Test(arguments: [AccessPolicy.biometryAny, .biometryCurrentSet, .userPresence])
+    func `a statement signed by the key`(_ policy: AccessPolicy) async throws {
+        try await with(policy) { attacker, _, _, _ in
+            let assertions: [[any PolicyAssertion]] = [
+                [], [PolicyCommandCode(.certify)],
+                [PolicyCommandCode(.certify), PolicyAuthValue()],
+            ]
+            #expect(try attacker.certifiesParent(nil) == 0x12f, "the empty authValue")
+            for satisfied in assertions {
+                let code = try attacker.certifiesParent { tpm, session in
+                    for assertion in satisfied { try tpm.satisfy(assertion, in: session) }
+                    // PolicyOR refuses a session without a satisfied branch.
+                    try? attacker.join(tpm, session)
+                }
+                #expect(code == 0xa9d, "\(satisfied.count) assertions")
+            }
+        }
+    }
+
+    /// The authValue of a key that only its policy opens authorizes its own change.
+    @Test(arguments: [AccessPolicy.biometryAny, .userPresence])
+    func `a changed authValue`(_ policy: AccessPolicy) async throws {
+        try await with(policy) { attacker, _, _, _ in
+            let authValue = try #require([UInt8](0..<32).withUnsafeBytes { AuthValue($0) })
+            let changed = try attacker.changing(to: authValue)
+            let code = Scene.code {
+                try Scene.look { tpm in
+                    try tpm.withSession(.hmac, saltedTo: nil) { (session) throws(TPMError) in
+                        _ = try changed.use(tpm, .lastUse(of: session, authValue: authValue))
+                    }
+                }
+            }
+            #expect(code == 0x12f, "the new authValue")
+            let proven = try await Attacker.sign(changed, authValue: authValue) { tpm, session in
+                try tpm.execute(PolicyAuthValue(), in: session)
+                try? changed.join(tpm, session)
+            }
+            #expect(proven == 0x99d, "the new authValue in a policy session")
+            #expect(try changed.certifiesParent(nil) == 0x12f)
+        }
+    }
+
+    @Test(arguments: [AccessPolicy.none, .pin])
+    func `the copy of a revoked key`(_ policy: AccessPolicy) async throws {
+        let anchors = MemoryTrustAnchors()
+        let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: anchors)
+        let key = try await keystore.createRevocableKey(
+            KeyRequest(policy: policy, prompt: Scene.prompt),
+            authorizedBy: ScriptedPresence(pins: "123456")
+        ) { _ in }
+        let thief = try await Thief(key, anchors: anchors)
+        try await keystore.delete(key)
+        // A key without a PIN has a random authValue, which was in the index.
+        let refusal: UInt32 = policy == .pin ? 0x12f : 0x9a2
+        #expect(try thief.signs() == refusal)
+        #expect(try thief.certifiesParent(nil) == (policy == .pin ? 0x12f : 0xaa2))
+        for code in [TPMCommandCode.sign, .certify] {
+            let certified = try thief.certifiesParent { tpm, session in
+                try tpm.execute(PolicyCommandCode(code), in: session)
+            }
+            #expect(certified == (policy == .pin ? (code == .certify ? 0xa9d : 0xaa4) : 0x12f))
+        }
+        try Scene.expectNothingLoaded("after the attempts")
     }
 
     @Test func `an approval with another key's signature`() async throws {
@@ -160,7 +227,9 @@ struct AttackTests {
                     in: session)
                 try attacker.join(tpm, session)
             }
-            #expect(refused == 0x1c4, "PolicyOR refuses the branch")
+            #expect(
+                refused == (policy == .userPresence ? 0x1c4 : 0x99d),
+                "PolicyOR refuses the branch, or the TPM the policy")
         }
     }
 
@@ -208,7 +277,7 @@ struct AttackTests {
                     in: session)
                 try attacker.join(tpm, session)
             }
-            #expect(refused == 0x1c4, "PolicyOR refuses the branch")
+            #expect(refused == 0x99d, "the policy has no such branch")
         }
     }
 

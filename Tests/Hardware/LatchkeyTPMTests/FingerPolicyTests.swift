@@ -10,7 +10,7 @@ import Testing
 /// Keys that a finger opens, with the broker's key in this process and a scripted finger.
 @Suite(.softwareTPM)
 struct FingerPolicyTests {
-    @Test func `without a resource manager a finger takes eight commands, without a PIN prompt`()
+    @Test func `without a resource manager a finger takes seven commands, without a PIN prompt`()
         async throws
     {
         try await Scene.withBroker(.matches, .matches) { wire, keystore, broker in
@@ -23,8 +23,7 @@ struct FingerPolicyTests {
             try await Scene.sign(keystore, key, presence)
             #expect(
                 wire.codes == [
-                    .startAuthSession, .contextSave, .load, .contextLoad, .policySigned, .policyOR,
-                    .sign,
+                    .startAuthSession, .contextSave, .load, .contextLoad, .policySigned, .sign,
                     .flushContext,
                 ])
             #expect(broker.requests.last?.use == .sign(Scene.digest))
@@ -32,7 +31,7 @@ struct FingerPolicyTests {
         }
     }
 
-    @Test func `with a resource manager, three commands and FlushContext follow the finger`()
+    @Test func `with a resource manager, two commands and FlushContext follow the finger`()
         async throws
     {
         try await Scene.withBroker(.stays, .differs, .matches) { wire, _, broker in
@@ -59,7 +58,7 @@ struct FingerPolicyTests {
             try await Scene.sign(keystore, key, presence)
             #expect(
                 wire.codes == [
-                    .startAuthSession, .load, .policySigned, .policyOR, .sign, .flushContext,
+                    .startAuthSession, .load, .policySigned, .sign, .flushContext,
                 ])
         }
     }
@@ -165,7 +164,7 @@ struct FingerPolicyTests {
             try await Scene.sign(keystore, key, presence)
             #expect(
                 wire.codes == [
-                    .startAuthSession, .policyTicket, .load, .policyOR, .policyAuthValue, .sign,
+                    .startAuthSession, .policyTicket, .load, .policyAuthValue, .sign,
                     .flushContext,
                 ])
             #expect(broker.requests.count == 1)

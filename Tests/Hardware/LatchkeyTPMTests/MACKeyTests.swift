@@ -60,7 +60,7 @@ struct MACKeyTests {
             #expect(broker.requests.first?.further.map(\.use) == [.mac(Self.messages[1]), nil])
             let mac: [TPMCommandCode] = [.load, .contextLoad, .policySigned, .hmac, .flushContext]
             let sign: [TPMCommandCode] = [
-                .load, .contextLoad, .policySigned, .policyOR, .sign, .flushContext,
+                .load, .contextLoad, .policySigned, .sign, .flushContext,
             ]
             let sessions = Array(
                 repeating: [TPMCommandCode.startAuthSession, .contextSave], count: 3
@@ -85,8 +85,7 @@ struct MACKeyTests {
                 wire.codes == [
                     .startAuthSession, .load, .startAuthSession, .load, .policySigned, .hmac,
                     .flushContext,
-                    .policySigned,
-                    .policyOR, .sign, .flushContext,
+                    .policySigned, .sign, .flushContext,
                 ])
             try Scene.expectNothingLoaded("after the use")
             let other = await Scene.error { () async throws(KeystoreError) in

@@ -24,8 +24,7 @@ struct UserPINTests {
             try await Scene.sign(keystore, second, presence)
             #expect(
                 wire.codes == [
-                    .nvRead, .startAuthSession, .startAuthSession, .policySecret, .load, .policyOR,
-                    .sign,
+                    .nvRead, .startAuthSession, .startAuthSession, .policySecret, .load, .sign,
                     .flushContext,
                 ])
             #expect(presence.requests.last?.attemptsLeft == 10)

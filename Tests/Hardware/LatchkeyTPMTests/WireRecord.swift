@@ -2,178 +2,178 @@
 /// keystore, and of the broker) and a digest of their comparable bytes.
 enum WireRecord {
     static let plain = """
-        create none fixedScheme: 7 055251e4d0b2
+        create none fixedScheme: 7 4a6d783d2965
         sign none fixedScheme: 4 f39a92bfd299
-        create revocable none fixedScheme: 8 2ae6738b1370
+        create revocable none fixedScheme: 8 da759e2a8586
         sign revocable none fixedScheme: 5 91f0df8ee518
         rename none fixedScheme: 0 e3b0c44298fc
         change PIN none fixedScheme: 0 e3b0c44298fc
-        attest creation none fixedScheme: 12 5fb87448a49d
+        attest creation none fixedScheme: 12 41be47effa38
         rename revocable none fixedScheme: 8 e042fdf218d5
         change PIN revocable none fixedScheme: 0 e3b0c44298fc
         attest creation revocable none fixedScheme: 12 7cbe7cc3589f
         delete none fixedScheme: 3 7a2e41ce7539
-        create none webAuthn: 3 5fe29a47972a
+        create none webAuthn: 3 031a3a850f5f
         sign none webAuthn: 4 1530c42b55c7
-        create revocable none webAuthn: 8 4ccc2bc85eb9
+        create revocable none webAuthn: 8 a3e1495538e2
         sign revocable none webAuthn: 5 c92f8c0791fb
-        seal none: 3 ae266e9a6d0c
+        seal none: 3 fc361e5f8be9
         unseal none: 4 20b19ffcd33d
         seal revocably none: 6 0d1b71cd7220
         unseal revocably none: 2 9c49b622a300
         change PIN revocably none: 0 e3b0c44298fc
         revoke none: 3 ff04f5031777
-        MAC key none: 4 2792aa9f2495
+        MAC key none: 4 1112014ff1fc
         MAC and sign none: 8 8bc7c3e431e0
-        create pin fixedScheme: 3 0cc205fcf96f
-        sign pin fixedScheme: 5 534e66b4bc20
-        create revocable pin fixedScheme: 15 245309236287
-        sign revocable pin fixedScheme: 9 62a08fdb36d7
-        rename pin fixedScheme: 8 ab54a5821ee0
-        change PIN pin fixedScheme: 8 ab54a5821ee0
-        attest creation pin fixedScheme: 12 3e95528f3bc8
+        create pin fixedScheme: 3 a3182bafaec7
+        sign pin fixedScheme: 5 0e01774b5dd6
+        create revocable pin fixedScheme: 15 f15ae8295c44
+        sign revocable pin fixedScheme: 8 268fe9d36106
+        rename pin fixedScheme: 8 a7f6708a8b85
+        change PIN pin fixedScheme: 8 a7f6708a8b85
+        attest creation pin fixedScheme: 12 4ba23b9d5689
         rename revocable pin fixedScheme: 7 dc525cc0e64d
         change PIN revocable pin fixedScheme: 9 ce0b5567f0ae
-        attest creation revocable pin fixedScheme: 13 6c3d76747e5f
+        attest creation revocable pin fixedScheme: 10 56fc687694dd
         delete pin fixedScheme: 3 ff04f5031777
-        create pin webAuthn: 3 e95d906d61d2
-        sign pin webAuthn: 5 1ab7db9ced10
-        create revocable pin webAuthn: 15 69e7dff97cc8
-        sign revocable pin webAuthn: 9 17e9d9f095bf
-        seal pin: 3 9fc801917d52
+        create pin webAuthn: 3 645e9e6698b3
+        sign pin webAuthn: 5 8435d4828a27
+        create revocable pin webAuthn: 15 53a8e59ab31f
+        sign revocable pin webAuthn: 8 db05f213c0fd
+        seal pin: 3 7287a92e8bf7
         unseal pin: 5 843425fa07e4
         seal revocably pin: 6 c5b7e9f78eb5
         unseal revocably pin: 4 96e38bd9a490
         change PIN revocably pin: 16 88b4d7071440
         revoke pin: 3 6eef24404c71
-        MAC key pin: 4 f6fad09ebcfa
-        MAC and sign pin: 10 a236c42aeaee
+        MAC key pin: 4 0013d18084a0
+        MAC and sign pin: 10 e7d603ac81bc
         """
 
     static let broker = """
-        start the broker: 0+13 a00b39f926f3
-        create pin 0: 9+15 dd37f5696556
-        sign pin 0: 8+0 5c97d91286ba
-        sign pin 0 again: 8+0 5c97d91286ba
-        attest pin 0: 10+0 fc60f1da9643
-        seal pin 0: 6+16 6993d4cbf402
-        unseal pin 0: 7+0 27ba6592f974
-        MAC key pin 0: 7+3 7acaf1a773d8
-        MAC and sign pin 0: 15+0 43f1094e8eef
+        start the broker: 0+13 46733c05193d
+        create pin 0: 9+15 2b810a459fe9
+        sign pin 0: 7+0 0aab63ede344
+        sign pin 0 again: 7+0 0aab63ede344
+        attest pin 0: 7+0 e096d7650949
+        seal pin 0: 6+16 2baf99d522e8
+        unseal pin 0: 7+0 3c6bc54987e5
+        MAC key pin 0: 7+3 c4e20f73ee23
+        MAC and sign pin 0: 14+0 75ee895ed002
         change PIN pin 0: 6+0 5b8f7acb16c2
-        create user-presence 0: 6+3 c11c6f196974
-        sign user-presence 0: 8+16 5f044dd3758b
-        sign user-presence 0 again: 8+16 5f044dd3758b
-        sign user-presence 0 by PIN: 8+0 08272fc210a6
-        attest user-presence 0: 8+0 42d07fa7f421
-        seal user-presence 0: 6+3 a4f6acc48173
-        unseal user-presence 0: 8+16 8607fb5142b0
-        MAC key user-presence 0: 7+3 7acaf1a773d8
-        MAC and sign user-presence 0: 16+20 a11109ab3a07
+        create user-presence 0: 6+3 b836046d9630
+        sign user-presence 0: 8+16 3e50280e3949
+        sign user-presence 0 again: 8+16 3e50280e3949
+        sign user-presence 0 by PIN: 8+0 10c8f86904eb
+        attest user-presence 0: 5+0 eecbf72c1e4b
+        seal user-presence 0: 6+3 b73882213f4c
+        unseal user-presence 0: 8+16 d5c5d368303a
+        MAC key user-presence 0: 7+3 c4e20f73ee23
+        MAC and sign user-presence 0: 16+20 4d55fcc49bdd
         change PIN user-presence 0: 6+0 5b8f7acb16c2
-        create biometry-any 0: 3+2 e26897fb8f82
-        sign biometry-any 0: 8+6 ca55227bbdb2
-        sign biometry-any 0 again: 8+6 ca55227bbdb2
-        attest biometry-any 0: 8+0 02f2e72c0084
-        seal biometry-any 0: 3+2 13390327ed91
-        unseal biometry-any 0: 7+6 e5a44bc9abdb
-        MAC key biometry-any 0: 4+2 76a1102fdde6
-        MAC and sign biometry-any 0: 15+10 d2a570a48397
+        create biometry-any 0: 3+2 88d095d45b8c
+        sign biometry-any 0: 7+6 4c057058a118
+        sign biometry-any 0 again: 7+6 4c057058a118
+        attest biometry-any 0: 5+0 eecbf72c1e4b
+        seal biometry-any 0: 3+2 9d6e39dbe19e
+        unseal biometry-any 0: 7+6 893bcc542d96
+        MAC key biometry-any 0: 4+2 e50609780aac
+        MAC and sign biometry-any 0: 14+10 f31b2807cbcd
         change PIN biometry-any 0: 0+0 e3b0c44298fc
-        create biometry-current-set 0: 3+12 f608ef35a8fc
-        sign biometry-current-set 0: 9+9 9c52947eacf4
-        sign biometry-current-set 0 again: 9+9 9c52947eacf4
-        attest biometry-current-set 0: 9+0 7509fd742b8a
-        seal biometry-current-set 0: 3+4 e0461add0983
-        unseal biometry-current-set 0: 8+9 9542af5cb640
-        MAC key biometry-current-set 0: 4+4 45b70d4242d9
-        MAC and sign biometry-current-set 0: 17+13 530da65f5154
+        create biometry-current-set 0: 3+12 139afc3b4bf8
+        sign biometry-current-set 0: 8+9 66ceb1339e70
+        sign biometry-current-set 0 again: 8+9 66ceb1339e70
+        attest biometry-current-set 0: 6+0 ff5730d3dc0d
+        seal biometry-current-set 0: 3+4 64f57a876dbf
+        unseal biometry-current-set 0: 8+9 5619b9d7d9c6
+        MAC key biometry-current-set 0: 4+4 e69a75fa9c44
+        MAC and sign biometry-current-set 0: 16+13 4ca8a91e254e
         change PIN biometry-current-set 0: 0+0 e3b0c44298fc
-        create biometry-any 60: 3+2 e26897fb8f82
-        sign biometry-any 60: 9+6 d6f105840b14
-        sign biometry-any 60 again: 7+0 9ce45041759a
-        attest biometry-any 60: 9+0 7d6c967fc4c5
-        seal biometry-any 60: 3+2 13390327ed91
-        unseal biometry-any 60: 8+6 b326693aba8e
-        MAC key biometry-any 60: 4+2 76a1102fdde6
-        MAC and sign biometry-any 60: 13+0 6edab85ddfda
+        create biometry-any 60: 3+2 88d095d45b8c
+        sign biometry-any 60: 8+6 6cb73716facd
+        sign biometry-any 60 again: 6+0 32aff19ce473
+        attest biometry-any 60: 6+0 712601bc7ade
+        seal biometry-any 60: 3+2 9d6e39dbe19e
+        unseal biometry-any 60: 6+0 0856fb5dfacf
+        MAC key biometry-any 60: 4+2 e50609780aac
+        MAC and sign biometry-any 60: 12+0 c62c2d75be6a
         change PIN biometry-any 60: 0+0 e3b0c44298fc
-        create user-presence 60: 6+3 c11c6f196974
-        sign user-presence 60: 9+16 4ee59fc3cc19
-        sign user-presence 60 again: 7+0 1e0a89718430
-        sign user-presence 60 by PIN: 7+0 1e0a89718430
-        attest user-presence 60: 9+0 85a05f6ac81b
-        seal user-presence 60: 6+3 a4f6acc48173
-        unseal user-presence 60: 9+16 0328c0bab0e3
-        MAC key user-presence 60: 7+3 7acaf1a773d8
-        MAC and sign user-presence 60: 14+0 2df6d308f1f1
+        create user-presence 60: 6+3 b836046d9630
+        sign user-presence 60: 9+16 cbdf819cbea9
+        sign user-presence 60 again: 7+0 eb159b8f0ce2
+        sign user-presence 60 by PIN: 7+0 eb159b8f0ce2
+        attest user-presence 60: 6+0 712601bc7ade
+        seal user-presence 60: 6+3 b73882213f4c
+        unseal user-presence 60: 7+0 352b8d86ce46
+        MAC key user-presence 60: 7+3 c4e20f73ee23
+        MAC and sign user-presence 60: 14+0 6a34e87a2c66
         change PIN user-presence 60: 6+0 5b8f7acb16c2
         """
 
     static let sharedBroker = """
-        start the broker: 0+13 a00b39f926f3
-        create pin 0: 9+15 dd37f5696556
-        sign pin 0: 8+0 5c97d91286ba
-        sign pin 0 again: 8+0 5c97d91286ba
-        attest pin 0: 10+0 fc60f1da9643
-        seal pin 0: 6+16 6993d4cbf402
-        unseal pin 0: 7+0 27ba6592f974
-        MAC key pin 0: 7+3 7acaf1a773d8
-        MAC and sign pin 0: 15+0 43f1094e8eef
+        start the broker: 0+13 46733c05193d
+        create pin 0: 9+15 2b810a459fe9
+        sign pin 0: 7+0 0aab63ede344
+        sign pin 0 again: 7+0 0aab63ede344
+        attest pin 0: 7+0 e096d7650949
+        seal pin 0: 6+16 2baf99d522e8
+        unseal pin 0: 7+0 3c6bc54987e5
+        MAC key pin 0: 7+3 c4e20f73ee23
+        MAC and sign pin 0: 14+0 75ee895ed002
         change PIN pin 0: 6+0 5b8f7acb16c2
-        create user-presence 0: 6+3 c11c6f196974
-        sign user-presence 0: 6+16 0f4c00d5df23
-        sign user-presence 0 again: 6+16 0f4c00d5df23
-        sign user-presence 0 by PIN: 8+0 08272fc210a6
-        attest user-presence 0: 8+0 42d07fa7f421
-        seal user-presence 0: 6+3 a4f6acc48173
-        unseal user-presence 0: 6+16 4fa6320dd7da
-        MAC key user-presence 0: 7+3 7acaf1a773d8
-        MAC and sign user-presence 0: 12+59 d64bc6ff5b27
+        create user-presence 0: 6+3 b836046d9630
+        sign user-presence 0: 6+16 dada68cfa726
+        sign user-presence 0 again: 6+16 dada68cfa726
+        sign user-presence 0 by PIN: 8+0 10c8f86904eb
+        attest user-presence 0: 5+0 eecbf72c1e4b
+        seal user-presence 0: 6+3 b73882213f4c
+        unseal user-presence 0: 6+16 3f1410b425a6
+        MAC key user-presence 0: 7+3 c4e20f73ee23
+        MAC and sign user-presence 0: 12+59 f6fc617ed1b2
         change PIN user-presence 0: 6+0 5b8f7acb16c2
-        create biometry-any 0: 3+2 e26897fb8f82
-        sign biometry-any 0: 6+6 c470c66a2beb
-        sign biometry-any 0 again: 6+6 c470c66a2beb
-        attest biometry-any 0: 8+0 02f2e72c0084
-        seal biometry-any 0: 3+2 13390327ed91
-        unseal biometry-any 0: 5+6 523907f53681
-        MAC key biometry-any 0: 4+2 76a1102fdde6
-        MAC and sign biometry-any 0: 11+10 923197dbd03a
+        create biometry-any 0: 3+2 88d095d45b8c
+        sign biometry-any 0: 5+6 a75f17d9c5d0
+        sign biometry-any 0 again: 5+6 a75f17d9c5d0
+        attest biometry-any 0: 5+0 eecbf72c1e4b
+        seal biometry-any 0: 3+2 9d6e39dbe19e
+        unseal biometry-any 0: 5+6 4998b5a55e78
+        MAC key biometry-any 0: 4+2 e50609780aac
+        MAC and sign biometry-any 0: 10+10 5bb7abb47032
         change PIN biometry-any 0: 0+0 e3b0c44298fc
-        create biometry-current-set 0: 3+12 f608ef35a8fc
-        sign biometry-current-set 0: 7+9 73b0c2a50e6e
-        sign biometry-current-set 0 again: 7+9 73b0c2a50e6e
-        attest biometry-current-set 0: 9+0 7509fd742b8a
-        seal biometry-current-set 0: 3+4 e0461add0983
-        unseal biometry-current-set 0: 6+9 7dd7138f49a6
-        MAC key biometry-current-set 0: 4+4 45b70d4242d9
-        MAC and sign biometry-current-set 0: 13+13 f3dd94a3440f
+        create biometry-current-set 0: 3+12 139afc3b4bf8
+        sign biometry-current-set 0: 6+9 a88784d9ed42
+        sign biometry-current-set 0 again: 6+9 a88784d9ed42
+        attest biometry-current-set 0: 6+0 ff5730d3dc0d
+        seal biometry-current-set 0: 3+4 64f57a876dbf
+        unseal biometry-current-set 0: 6+9 03544db33ebb
+        MAC key biometry-current-set 0: 4+4 e69a75fa9c44
+        MAC and sign biometry-current-set 0: 12+13 8a1b598255ab
         change PIN biometry-current-set 0: 0+0 e3b0c44298fc
-        create biometry-any 60: 3+2 e26897fb8f82
-        sign biometry-any 60: 7+6 fcd4afccfc31
-        sign biometry-any 60 again: 7+0 9ce45041759a
-        attest biometry-any 60: 9+0 7d6c967fc4c5
-        seal biometry-any 60: 3+2 13390327ed91
-        unseal biometry-any 60: 6+6 d307402ef69a
-        MAC key biometry-any 60: 4+2 76a1102fdde6
-        MAC and sign biometry-any 60: 13+0 6edab85ddfda
+        create biometry-any 60: 3+2 88d095d45b8c
+        sign biometry-any 60: 6+6 e8e2ee923ac4
+        sign biometry-any 60 again: 6+0 32aff19ce473
+        attest biometry-any 60: 6+0 712601bc7ade
+        seal biometry-any 60: 3+2 9d6e39dbe19e
+        unseal biometry-any 60: 6+0 0856fb5dfacf
+        MAC key biometry-any 60: 4+2 e50609780aac
+        MAC and sign biometry-any 60: 12+0 c62c2d75be6a
         change PIN biometry-any 60: 0+0 e3b0c44298fc
-        create user-presence 60: 6+3 c11c6f196974
-        sign user-presence 60: 7+16 18978312bb8e
-        sign user-presence 60 again: 7+0 1e0a89718430
-        sign user-presence 60 by PIN: 7+0 1e0a89718430
-        attest user-presence 60: 9+0 85a05f6ac81b
-        seal user-presence 60: 6+3 a4f6acc48173
-        unseal user-presence 60: 7+16 77399e6f88cf
-        MAC key user-presence 60: 7+3 7acaf1a773d8
-        MAC and sign user-presence 60: 14+0 2df6d308f1f1
+        create user-presence 60: 6+3 b836046d9630
+        sign user-presence 60: 7+16 b94497520094
+        sign user-presence 60 again: 7+0 eb159b8f0ce2
+        sign user-presence 60 by PIN: 7+0 eb159b8f0ce2
+        attest user-presence 60: 6+0 712601bc7ade
+        seal user-presence 60: 6+3 b73882213f4c
+        unseal user-presence 60: 7+0 352b8d86ce46
+        MAC key user-presence 60: 7+3 c4e20f73ee23
+        MAC and sign user-presence 60: 14+0 6a34e87a2c66
         change PIN user-presence 60: 6+0 5b8f7acb16c2
         """
 
     static let enrolment = """
-        create pin: 7 2544fb93144f
-        identity: 7 af5c21783dcd
+        create pin: 7 605c67e256f8
+        identity: 7 642d83c094ae
         activate: 4 561817086c08
-        attest: 7 0d6454e61595
+        attest: 5 241b69296055
         """
 }

@@ -44,7 +44,8 @@ import Testing
                             for: AttestationRequest(challenge: Data(count: 32), form: .creation))
                         _ = try await keystore.attest(
                             changed.keys[0],
-                            for: AttestationRequest(challenge: Data(count: 32), form: .certify))
+                            for: AttestationRequest(challenge: Data(count: 32), form: .certify),
+                            authorizedBy: tape.presence)
                     }
                 }
                 try await tape.record("delete \(name)") { try await $0.delete(revocable) }
@@ -112,7 +113,8 @@ import Testing
             _ = try await keystore.attest(
                 key,
                 for: AttestationRequest(
-                    challenge: Data(count: 32), issuer: EnrolmentRig.issuer, form: .certify))
+                    challenge: Data(count: 32), issuer: EnrolmentRig.issuer,
+                    form: EnrolmentRig.enrolment))
         }
         tape.expect(WireRecord.enrolment, "enrolment")
     }
@@ -252,7 +254,7 @@ extension Wire.Exchange {
     /// index, `4` four bytes, `H` the kind of a handle, `*` the rest; `?` a rest that is not
     /// compared.
     private static let layouts: [TPMCommandCode: String] = [
-        .startAuthSession: "##*", .load: "#P", .loadExternal: "-P*", .create: "-P*",
+        .startAuthSession: "##*", .load: "#P", .loadExternal: "-P*", .create: "-P#*",
         .createPrimary: "=P*", .sign: "=*", .unseal: "", .hmac: "=*", .flushContext: "H",
         .evictControl: "4", .nvDefineSpace: "-N", .nvWrite: "#*", .nvRead: "*", .nvReadPublic: "",
         .nvIncrement: "", .nvUndefineSpace: "", .nvChangeAuth: "-", .objectChangeAuth: "-",

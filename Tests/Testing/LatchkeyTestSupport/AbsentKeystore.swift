@@ -54,7 +54,8 @@ package struct AbsentKeystore: Keystore {
     }
 
     package func attest(
-        _ key: HardwareKey, for request: AttestationRequest
+        _ key: HardwareKey, for request: AttestationRequest,
+        authorizedBy presence: (any PresenceAuthority)?
     ) async throws(KeystoreError) -> KeyAttestation { throw Self.absent }
 
     package func liftLockout(

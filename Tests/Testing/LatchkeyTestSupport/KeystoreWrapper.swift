@@ -101,9 +101,10 @@ extension KeystoreWrapper {
     }
 
     package func attest(
-        _ key: HardwareKey, for request: AttestationRequest
+        _ key: HardwareKey, for request: AttestationRequest,
+        authorizedBy presence: (any PresenceAuthority)?
     ) async throws(KeystoreError) -> KeyAttestation {
-        try await keystore.attest(key, for: request)
+        try await keystore.attest(key, for: request, authorizedBy: presence)
     }
 
     package func isAttestable(_ key: HardwareKey) -> Bool { keystore.isAttestable(key) }

@@ -50,15 +50,15 @@ extension RawTPM {
         }
 
         /// The branches of a key that only an approval opens.
-        package var branches: [PolicyDigest] { [digest, RawTPM.certifyBranch] }
+        package var branches: [PolicyDigest] { [digest] }
 
         /// The member `presence` of a statement about such a key.
-        package var presence: String { #"{"version":1,"branches":[\#(json),{"type":"certify"}]}"# }
+        package var presence: String { #"{"version":1,"branches":[\#(json)]}"# }
     }
 
     /// The attributes of a key that only its policy opens, without the ones that show where it was
     /// created.
-    package static let gated: ObjectAttributes = [.adminWithPolicy, .noDA]
+    package static let gated: ObjectAttributes = [.noDA]
 
     /// Signs a digest with a key of this branch, approved by the approval key.
     package func sign(_ digest: [UInt8], with key: Key, approvedBy finger: Finger) throws(TPMError)
@@ -75,7 +75,6 @@ extension RawTPM {
                     try tpm.execute(
                         PolicySigned(approval, signature: signature, by: authority), in: session)
                 }
-                try tpm.execute(PolicyOR(finger.branches), in: session)
                 return try tpm.execute(
                     Sign(digest, with: object), authorizedBy: .lastUse(of: session))
             }

@@ -25,7 +25,7 @@ package final class RawTPM {
 
     /// The attributes that show that a key was created in its TPM and cannot leave it.
     package static let born: ObjectAttributes = [.fixedTPM, .fixedParent, .sensitiveDataOrigin]
-    /// The branch that permits `TPM2_Certify`.
+    /// A branch that permits `TPM2_Certify` to everybody, for the object and for the signer.
     package static let certifyBranch = PolicyDigest().commandCode(.certify)
 
     package init(_ simulator: SoftwareTPM) throws {
@@ -127,30 +127,34 @@ package final class RawTPM {
 
     // MARK: Statements
 
-    /// `TPM2_Certify` with the branch that permits it.
-    ///
-    /// - Parameter branches: Those of the key's policy; none: the empty password.
+    /// `TPM2_Certify` with the empty authValue of the key and of the signer.
     package func certify(
-        _ key: Key, _ branches: [PolicyDigest], by signer: Key, challenge: [UInt8]
+        _ key: Key, by signer: Key, challenge: [UInt8]
     ) throws(TPMError) -> SignedAttest {
         try with(key) { (object) throws(TPMError) in
-            try certify(object, branches, by: signer, challenge: challenge)
+            try certify(object, by: signer, challenge: challenge)
         }
     }
 
     package func certify(
-        _ object: TPMObject, _ branches: [PolicyDigest], by signer: Key, challenge: [UInt8]
+        _ object: TPMObject, by signer: Key, challenge: [UInt8]
     ) throws(TPMError) -> SignedAttest {
         try with(signer) { (signer) throws(TPMError) in
-            guard !branches.isEmpty else {
-                return try tpm.execute(Certify(object, by: signer, challenge: challenge))
-            }
-            return try tpm.withSession(.policy, saltedTo: nil) { (session) throws(TPMError) in
+            try tpm.execute(Certify(object, by: signer, challenge: challenge))
+        }
+    }
+
+    /// `TPM2_Certify` with a key of ``certifyBranch`` as the signer.
+    package func certifyParent(
+        bySatisfying branches: [PolicyDigest], of signer: Key, challenge: [UInt8]
+    ) throws(TPMError) -> SignedAttest {
+        try with(signer) { (signer) throws(TPMError) in
+            try tpm.withSession(.policy, saltedTo: nil) { (session) throws(TPMError) in
                 try tpm.execute(PolicyCommandCode(.certify), in: session)
-                if branches.count > 1 { try tpm.execute(PolicyOR(branches), in: session) }
+                try tpm.execute(PolicyOR(branches), in: session)
                 return try tpm.execute(
-                    Certify(object, by: signer, challenge: challenge),
-                    authorizedBy: .lastUse(of: session))
+                    Certify(parent, by: signer, challenge: challenge),
+                    authorizedBy: .emptyPassword, .lastUse(of: session))
             }
         }
     }

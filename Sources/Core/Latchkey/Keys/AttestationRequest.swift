@@ -4,9 +4,14 @@ public import FoundationEssentials
 public struct AttestationRequest: Hashable, Sendable {
     /// The form of the statement.
     public enum Form: Hashable, Sendable {
-        /// The hardware created the key (`TPM2_CertifyCreation`). No standard uses this form.
+        /// The hardware created the key (`TPM2_CertifyCreation`), with the challenge as qualifying
+        /// data. Needs no proof of the user's presence. No standard uses this form.
         case creation
-        /// The key is in the hardware (`TPM2_Certify`), with the challenge as qualifying data.
+        /// The same for a server that enrols the key: the qualifying data is that of a WebAuthn
+        /// registration, as in ``webAuthn(rpID:origin:)``.
+        case enrolment(rpID: String, origin: String)
+        /// The key is in the hardware (`TPM2_Certify`), with the challenge as qualifying data. A
+        /// TPM requires the PIN of a key with its own PIN, also in the two forms below.
         case certify
         /// A WebAuthn registration of the format `tpm` (WebAuthn Level 3 section 8.3): the
         /// challenge is the server's token, and the credential ID is the bytes of the key's
@@ -26,16 +31,39 @@ public struct AttestationRequest: Hashable, Sendable {
     public var issuer: String
     /// The form of the statement.
     public var form: Form
+    /// The text of the prompt for a PIN, if the form needs one.
+    public var prompt: PromptContext
 
     /// Creates a request.
-    public init(challenge: Data, issuer: String = "", form: Form = .certify) {
+    public init(
+        challenge: Data, issuer: String = "", form: Form = .creation,
+        prompt: PromptContext = PromptContext(reason: "attest a key")
+    ) {
         self.challenge = challenge
         self.issuer = issuer
         self.form = form
+        self.prompt = prompt
     }
 
     /// The permitted lengths of the challenge in bytes.
     package var challengeLengths: ClosedRange<Int> { form == .creation ? 8...32 : 8...64 }
+
+    /// Whether the statement contains the certificate of the attestation key.
+    package var needsCertificate: Bool {
+        switch form {
+        case .creation, .certify: false
+        case .enrolment, .webAuthn, .acme: true
+        }
+    }
+
+    /// Whether the statement is about the creation of the key, which needs no authorization of the
+    /// key. All other forms name the key as an object to certify.
+    package var isAboutCreation: Bool {
+        switch form {
+        case .creation, .enrolment: true
+        case .certify, .webAuthn, .acme: false
+        }
+    }
 
     /// - Throws: ``KeystoreError`` with code `invalidInput` for a challenge of a wrong length.
     package func checkChallenge() throws(KeystoreError) {

@@ -5,8 +5,9 @@ public import FoundationEssentials
 /// There are two formats:
 ///
 /// - `tpm`: `statement` is a `TPMS_ATTEST` that contains the challenge, signed with ECDSA-SHA256
-///   (TPM 2.0 Part 2 section 10.12). Its type is `TPM_ST_ATTEST_CREATION` in the form
-///   ``AttestationRequest/Form/creation``, and `TPM_ST_ATTEST_CERTIFY` in all others.
+///   (TPM 2.0 Part 2 section 10.12). Its type is `TPM_ST_ATTEST_CREATION` in the forms
+///   ``AttestationRequest/Form/creation`` and ``AttestationRequest/Form/enrolment(rpID:origin:)``,
+///   and `TPM_ST_ATTEST_CERTIFY` in all others.
 /// - `piv`: `statement` is an X.509 certificate in DER, which a YubiKey created for the key
 ///   (Yubico's PIV attestation). It carries its own signature and contains no challenge: a
 ///   signature of the attested key proves freshness.
@@ -37,7 +38,8 @@ public struct KeyAttestation: Hashable, Sendable, Codable {
     /// `tpm`: the CBOR attestation object, with the format `tpm` of WebAuthn Level 3 section 8.3.
     /// nil without a certificate.
     package var object: Data?
-    /// `tpm`: the JSON of the client data, in the form
+    /// `tpm`: the JSON of the client data, in the forms
+    /// ``AttestationRequest/Form/enrolment(rpID:origin:)`` and
     /// ``AttestationRequest/Form/webAuthn(rpID:origin:)``.
     package var clientData: Data?
 

@@ -129,22 +129,28 @@ public protocol Keystore: Sendable {
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> HardwareKey
 
-    /// Returns the hardware's statement about a key, for a verifier's challenge. Does not prompt.
+    /// Returns the hardware's statement about a key, for a verifier's challenge.
+    ///
+    /// Prompts for the PIN only for a key in a TPM with its own PIN, and only in the forms with
+    /// `TPM2_Certify`: ``AttestationRequest/Form/certify`` and those of the standards.
     ///
     /// A TPM signs with the attestation key for the request's issuer, and creates that key at the
     /// first use. The result contains its certificate if ``AttestingKeystore/keepAttestationCertificates(_:for:)``
     /// stored one that is still valid. A token returns the statement that it made when it created
     /// the key, regardless of the form.
     ///
+    /// - Parameter presence: Asks for the PIN. nil refuses to prompt.
     /// - Throws: ``KeystoreError``; `invalidInput` for a challenge of a wrong length or an issuer
     ///   that is no URL, `unsupported` if the hardware cannot attest the key in this form (see
-    ///   ``isAttestable(_:)``), `wrongState` if the form contains the certificate of the
-    ///   attestation key and there is none: activate the attestation key first.
-    func attest(_ key: HardwareKey, for request: AttestationRequest) async throws(KeystoreError)
-        -> KeyAttestation
+    ///   ``isAttestable(_:)``) or a prompt is necessary and refused, `wrongState` if the form
+    ///   contains the certificate of the attestation key and there is none: activate the
+    ///   attestation key first.
+    func attest(
+        _ key: HardwareKey, for request: AttestationRequest,
+        authorizedBy presence: (any PresenceAuthority)?
+    ) async throws(KeystoreError) -> KeyAttestation
 
-    /// Whether ``attest(_:for:)`` works for the key in the forms of the standards, without a
-    /// prompt. Does not use the hardware.
+    /// Whether ``attest(_:for:authorizedBy:)`` works for the key. Does not use the hardware.
     func isAttestable(_ key: HardwareKey) -> Bool
 
 }
@@ -158,6 +164,15 @@ extension Keystore {
     /// Removes everything of the key that the hardware deletes without a prompt.
     public func delete(_ key: HardwareKey) async throws(KeystoreError) {
         try await delete(key, for: PromptContext(reason: "delete a key"), authorizedBy: nil)
+    }
+
+    /// Returns the hardware's statement about a key. Does not prompt.
+    ///
+    /// - Throws: As ``attest(_:for:authorizedBy:)``.
+    public func attest(
+        _ key: HardwareKey, for request: AttestationRequest
+    ) async throws(KeystoreError) -> KeyAttestation {
+        try await attest(key, for: request, authorizedBy: nil)
     }
 
     /// Returns the hardware's statement that it created the key, in the form

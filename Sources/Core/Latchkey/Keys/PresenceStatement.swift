@@ -12,8 +12,6 @@ public struct PresenceStatement: Hashable, Sendable {
         case signed(Signed)
         /// The PIN of an NV index.
         case pin(UserPIN)
-        /// `TPM2_Certify` without any authorization.
-        case certify
     }
 
     package struct Signed: Hashable, Sendable {
@@ -134,7 +132,6 @@ extension PresenceStatement.Branch: Codable {
                     index: try container.decode(Base64URLData.self, forKey: .index).bytes,
                     reset: try container.decode(Base64URLData.self, forKey: .reset).bytes,
                     reuse: try container.decode(UInt16.self, forKey: .reuse)))
-        case "certify": self = .certify
         default:
             throw DecodingError.dataCorruptedError(
                 forKey: .type, in: container, debugDescription: "unknown type of branch")
@@ -157,7 +154,6 @@ extension PresenceStatement.Branch: Codable {
             try container.encode(Base64URLData(pin.index), forKey: .index)
             try container.encode(Base64URLData(pin.reset), forKey: .reset)
             try container.encode(pin.reuse, forKey: .reuse)
-        case .certify: try container.encode("certify", forKey: .type)
         }
     }
 }

@@ -91,7 +91,8 @@ extension PKCS11Keystore {
     ///
     /// - Throws: `KeystoreError`; `unsupported` for a key without an attestation.
     public func attest(
-        _ key: HardwareKey, for request: AttestationRequest
+        _ key: HardwareKey, for request: AttestationRequest,
+        authorizedBy presence: (any PresenceAuthority)?
     ) async throws(KeystoreError) -> KeyAttestation {
         do throws(KeystoreError) {
             try request.checkChallenge()

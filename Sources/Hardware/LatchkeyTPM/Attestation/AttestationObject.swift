@@ -40,7 +40,12 @@ struct WebAuthnContent: Sendable {
 
     /// - Returns: nil for a request in another form.
     init?(_ request: AttestationRequest, of key: HardwareKey) {
-        guard case .webAuthn(let rpID, let origin) = request.form else { return nil }
+        let (rpID, origin): (String, String)
+        switch request.form {
+        case .enrolment(let host, let url), .webAuthn(let host, let url):
+            (rpID, origin) = (host, url)
+        case .creation, .certify, .acme: return nil
+        }
         authenticatorData = Self.authenticatorData(rpID, key)
         // The serialization of WebAuthn Level 3 section 5.8.1.1.
         let escaped = origin.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"")

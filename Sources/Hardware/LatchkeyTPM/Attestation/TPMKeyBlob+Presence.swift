@@ -4,7 +4,7 @@ internal import TPM2
 
 extension TPMKeyBlob {
     /// The branches of the key's policy, as a server recomputes them.
-    func presenceStatement(under policy: AccessPolicy) throws(TPMError) -> PresenceStatement {
+    func presenceStatement(under policy: AccessPolicy) -> PresenceStatement {
         var branches: [PresenceStatement.Branch] = []
         let reuse = UInt16(policy.reuseSeconds)
         if let finger = protection.finger {
@@ -27,9 +27,6 @@ extension TPMKeyBlob {
                         index: Data(pin.index.publicArea.marshalled),
                         reset: Data(pin.resetPolicy.bytes), reuse: reuse))
             )
-        }
-        if try self.branches(under: policy).last == PresenceProtection.certification {
-            branches.append(.certify)
         }
         return PresenceStatement(
             branches: branches, endsWithAuthValue: protection.authValue != nil)

@@ -5,27 +5,35 @@ internal import TPM2
 
 extension TPMKeystore {
     public func attest(
-        _ key: HardwareKey, for request: AttestationRequest
+        _ key: HardwareKey, for request: AttestationRequest,
+        authorizedBy presence: (any PresenceAuthority)?
     ) async throws(KeystoreError) -> KeyAttestation {
         do throws(KeystoreError) {
             try request.checkChallenge()
             try Self.checkIssuer(request.issuer)
             let (blob, root) = try await checkedBlob(of: key)
-            let permission = try permission(to: request.form, key, blob)
             let signer = try await attestationKey(for: request.issuer, under: root)
             let certificates = try await storedCertificates(for: request.issuer, of: signer)
                 .certificates
-            guard request.form == .creation || request.form == .certify || !certificates.isEmpty
-            else {
+            guard !request.needsCertificate || !certificates.isEmpty else {
                 throw Self.notActivated(request.issuer)
             }
             let content = WebAuthnContent(request, of: key)
             let challenge = content?.challenge ?? Array(request.challenge)
-            let explain: Explanation = { await explainAttestation($0, blob, root, permission) }
-            let said = try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in
-                try tpm.attest(
-                    blob, with: permission, counter: request.counter(of: blob), under: root,
-                    by: signer, challenge)
+            let say = {
+                (permission: CertificationPermission) async throws(KeystoreError) -> Attested in
+                let explain: Explanation = { await explainAttestation($0, blob, root, permission) }
+                return try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in
+                    try tpm.attest(
+                        blob, with: permission, counter: request.counter(of: blob), under: root,
+                        by: signer, challenge)
+                }
+            }
+            let said: Attested
+            if let permission = try permission(to: request, key, blob) {
+                said = try await say(permission)
+            } else {
+                said = try await proven(blob, request.prompt, presence, say)
             }
             return try attestation(
                 of: key, blob, said, by: signer, certificates, request.form, content)
@@ -36,17 +44,34 @@ extension TPMKeystore {
         (try? keyBlob(of: key)) != nil
     }
 
-    /// The permission for a statement, without a proof of the user's presence.
+    /// The permission for a statement, without a proof of the user's presence. nil if the key's own
+    /// PIN is necessary.
     private func permission(
-        to form: AttestationRequest.Form, _ key: HardwareKey, _ blob: TPMKeyBlob
-    ) throws(KeystoreError) -> CertificationPermission {
-        if form == .creation, let origin = blob.origin { return .ticket(origin) }
+        to request: AttestationRequest, _ key: HardwareKey, _ blob: TPMKeyBlob
+    ) throws(KeystoreError) -> CertificationPermission? {
+        if request.isAboutCreation, let origin = blob.origin { return .ticket(origin) }
         if let kept = try authorization(of: key, blob), !kept.hasPIN { return .kept(kept) }
-        let branches = try KeystoreError.explaining { () throws(TPMError) in
-            try blob.branches(under: key.policy)
+        return blob.protection.pinSalt == nil
+            ? .authValue(blob.protection.ownAuthValue ?? .empty) : nil
+    }
+
+    /// Obtains a statement with the key's own PIN.
+    private func proven(
+        _ blob: TPMKeyBlob, _ prompt: PromptContext, _ presence: (any PresenceAuthority)?,
+        _ say: (CertificationPermission) async throws(KeystoreError) -> Attested
+    ) async throws(KeystoreError) -> Attested {
+        guard let presence else {
+            throw .unsupported(
+                "the TPM certifies a key with its own PIN only with this PIN",
+                recovery: "Attest its creation instead, or enter the PIN.")
         }
-        return branches.isEmpty
-            ? .emptyAuthValue : .branch(branches, blob.protection.ownAuthValue)
+        let pin = try await currentPIN(prompt, presence)
+        return try await presence.reporting(pin) { () async throws(KeystoreError) in
+            let authValue = try KeystoreError.explaining { () throws(TPMError) in
+                try blob.protection.authValue(pin, boundTo: blob.binding)
+            }
+            return try await say(.authValue(authValue))
+        }
     }
 
     private func attestation(
@@ -60,7 +85,7 @@ extension TPMKeystore {
                     ? Data(TPMSignature(statement.signature).marshalled)
                     : try statement.signature.derRepresentation
             }
-            var presence = try blob.presenceStatement(under: key.policy)
+            var presence = blob.presenceStatement(under: key.policy)
             if let counter = said.counter {
                 presence.certify(counter.bytes, signature: try encode(counter))
             }
@@ -93,7 +118,7 @@ extension TPMKeystore {
         if error.command == .nvCertify, error.responseCode != nil {
             return .fingersChanged(underlying: error)
         }
-        return await explainResponse(error, root, hasPIN: false)
+        return await explainResponse(error, root, hasPIN: blob.protection.pinSalt != nil)
     }
 
     private static func notActivated(_ issuer: String) -> KeystoreError {
@@ -108,14 +133,14 @@ extension TPMKeystore {
     }
 }
 
-/// The authorization of a statement about a key.
+/// The authorization of a statement about a key. The key is the object of the statement, never its
+/// signer: it serves `TPM2_CertifyCreation` without an authorization, and `TPM2_Certify` in the
+/// ADMIN role.
 enum CertificationPermission: Sendable {
     /// The proof of its creation.
     case ticket(TPMKeyBlob.Origin)
-    /// The last of the branches of its policy, and its authValue if the policy requires that too.
-    case branch([PolicyDigest], AuthValue?)
-    /// Its empty authValue.
-    case emptyAuthValue
+    /// Its authValue: empty, or 32 stored bytes, or its own PIN.
+    case authValue(AuthValue)
     /// The authValue that an index without a PIN stores.
     case kept(RevocableSecret)
 }
@@ -185,20 +210,12 @@ extension TPM {
                 CertifyCreation(
                     of: object, creationHash: creation.creationHash,
                     creationTicket: creation.creationTicket, challenge: challenge, by: signer))
-        case .emptyAuthValue:
-            return try execute(Certify(object, by: signer, challenge: challenge))
-        case .branch(let branches, let authValue):
-            // Only an authValue needs a salt: nothing else in the session is secret.
-            return try withSession(.policy, saltedTo: authValue == nil ? nil : parent) {
-                (session) throws(TPMError) in
-                for assertion in PresenceProtection.certifying {
-                    try satisfy(assertion, in: session)
-                }
-                if branches.count > 1 { try execute(PolicyOR(branches), in: session) }
-                if authValue != nil { try execute(PolicyAuthValue(), in: session) }
-                return try execute(
-                    Certify(object, by: signer, challenge: challenge),
-                    authorizedBy: .lastUse(of: session, authValue: authValue ?? .empty))
+        case .authValue(let authValue):
+            let certify = Certify(object, by: signer, challenge: challenge)
+            // The empty authValue needs no session, because nothing in it is secret.
+            guard authValue.count > 0 else { return try execute(certify) }
+            return try withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in
+                try execute(certify, authorizedBy: .lastUse(of: session, authValue: authValue))
             }
         case .kept(let kept):
             guard let binding = blob.binding else {

@@ -6,7 +6,8 @@ extension ApprovalAuthority {
     /// Lets an attestation key state that the approval key is in this TPM: Load, StartAuthSession,
     /// Certify, FlushContext.
     ///
-    /// The broker's authValue permits it. The caller verifies that the administrator asks.
+    /// The approval key is the object, which its authValue authorizes; the signer is the client's,
+    /// a restricted key. The caller verifies that the administrator asks.
     ///
     /// - Parameter challenge: 8 to 64 bytes.
     package func certifyKey(

@@ -95,6 +95,9 @@ extension ApprovalAuthority {
     }
 
     /// The cpHash. The broker computes it and does not accept one from a client.
+    ///
+    /// It contains the command and the Name of each handle in its place, so an approval is for one
+    /// role of the key: each of these commands has the key as its only handle.
     static func commandHash(of use: ApprovalRequest.Use, _ keyName: Data) -> [UInt8] {
         let name = TPMName(bytes: Array(keyName))
         return switch use {

@@ -54,7 +54,9 @@ enum PresenceProtection: Hashable, Sendable {
         /// the index of a revocable key was written once.
         let resetPolicy: PolicyDigest
 
-        /// The assertions of the branch with which the current PIN authorizes its change.
+        /// The assertions of the branch with which the current PIN authorizes its change. The index
+        /// is the only handle of `NV_ChangeAuth`, in the ADMIN role. The branch serves no other
+        /// role: each other command has another code.
         static let changing: [any PolicyAssertion] = [
             PolicyAuthValue(), PolicyCommandCode(.nvChangeAuth),
         ]
@@ -64,12 +66,6 @@ enum PresenceProtection: Hashable, Sendable {
     }
 
     static let authValueBytes = 32
-
-    /// The assertions of the branch for `TPM2_Certify`, without any authorization, so that a
-    /// verifier can learn the policy of a key without a prompt. The branch names the command and
-    /// not the handle role: it also permits the key as signer of an attestation.
-    static let certifying: [any PolicyAssertion] = [PolicyCommandCode(.certify)]
-    static let certification = PolicyDigest(certifying)
 
     /// The branch of the policy that a fingerprint satisfies.
     var finger: Finger? {
@@ -118,7 +114,9 @@ enum PresenceProtection: Hashable, Sendable {
         }
     }
 
-    /// Whether only the object's policy authorizes its use.
+    /// Whether only the object's policy authorizes its use (the USER role). Its authValue then
+    /// authorizes the ADMIN role alone: an attestation key can certify the object, and the
+    /// authValue can be changed, which opens nothing.
     var isPolicyOnly: Bool {
         switch self {
         case .broker, .gate: true
@@ -140,11 +138,13 @@ enum PresenceProtection: Hashable, Sendable {
         }
     }
 
-    /// The branches of the policy: fingerprint, PIN, certification.
+    /// The branches of the policy: fingerprint, PIN.
     ///
-    /// - Parameter certifies: Whether the object is a signing key, whose policy permits
-    ///   certification.
-    func branches(under policy: AccessPolicy, certifies: Bool) throws(TPMError) -> [PolicyDigest] {
+    /// Each branch is a proof of the user's presence, whatever the command is and whichever handle
+    /// the object is. A branch for one command alone (`PolicyCommandCode`) would also permit the
+    /// object as every other handle of this command: `TPM2_Certify` has the object to certify and
+    /// the signer.
+    func branches(under policy: AccessPolicy) throws(TPMError) -> [PolicyDigest] {
         var branches: [PolicyDigest] = []
         if let finger {
             var digest = PolicyDigest()
@@ -160,13 +160,12 @@ enum PresenceProtection: Hashable, Sendable {
                 PolicyDigest().secret(
                     of: userPIN.index.name, policyRef: PresenceReference.pin(under: policy)))
         }
-        if certifies, isPolicyOnly || pinSalt != nil { branches.append(Self.certification) }
         return branches
     }
 
     /// The digest of the policy.
-    func digest(under policy: AccessPolicy, certifies: Bool) throws(TPMError) -> [UInt8] {
-        let branches = try branches(under: policy, certifies: certifies)
+    func digest(under policy: AccessPolicy) throws(TPMError) -> [UInt8] {
+        let branches = try branches(under: policy)
         let digest = PolicyDigest.or(branches) ?? branches.first
         return (authValue == nil ? digest : digest?.authValue())?.bytes ?? []
     }
@@ -278,11 +277,16 @@ enum PresenceReference {
 
     /// The reference for the broker's writes of the count of one PIN. `making` is random for each
     /// index.
+    ///
+    /// The branch names no command. The index needs it for writing only (USER role), because the
+    /// ADMIN role requires a `PolicyCommandCode`; and the broker approves it only in a session of
+    /// its own, never for a client.
     static func reset(of user: UInt32, making: [UInt8]) -> [UInt8] {
         digest("pin-reset", user, TPM2B(making))
     }
 
-    /// The reference for the broker's count of changes of one user's enrolled fingers.
+    /// The reference for the broker's count of changes of one user's enrolled fingers. The same
+    /// holds as for ``reset(of:making:)``.
     static func enrolmentChange(of user: UInt32) -> [UInt8] {
         digest("enrolment-change", user)
     }

@@ -21,7 +21,7 @@ enum KeyTemplates {
     static func signingKey(
         _ policy: AccessPolicy, _ protection: PresenceProtection, _ form: KeyForm = .fixedScheme
     ) throws(TPMError) -> PublicArea {
-        try ecdsaKey(form).guarded(by: policy, protection, certifies: true)
+        try ecdsaKey(form).guarded(by: policy, protection)
     }
 
     private static func ecdsaKey(_ form: KeyForm) -> PublicArea {
@@ -40,7 +40,7 @@ enum KeyTemplates {
             attributes: created.subtracting(.sensitiveDataOrigin),
             detail: .keyedHash(.null, unique: [])
         )
-        .guarded(by: policy, protection, certifies: false)
+        .guarded(by: policy, protection)
     }
 
     /// A key for HMAC-SHA-256 only, which the TPM generates.
@@ -50,7 +50,7 @@ enum KeyTemplates {
         try PublicArea(
             attributes: created.union(.sign), detail: .keyedHash(.hmacSHA256, unique: [])
         )
-        .guarded(by: policy, protection, certifies: false)
+        .guarded(by: policy, protection)
     }
 
     /// The presence broker's key, with an authValue of 32 random bytes, which cannot be guessed.
@@ -70,16 +70,17 @@ extension PublicArea {
     /// approval is a signature), or have their own count (the user's PIN). Those objects have
     /// `noDA`, because otherwise the TPM would count an unclean power-off after a use as a failure
     /// (TPM 2.0 Part 1 section 17.8).
+    ///
+    /// Without userWithAuth, only the policy authorizes a use. adminWithPolicy stays clear: the
+    /// authValue, which is empty or stored with the object, authorizes the ADMIN role, so that an
+    /// attestation key can certify the object without a branch in its policy.
     fileprivate func guarded(
-        by policy: AccessPolicy, _ protection: PresenceProtection, certifies: Bool
+        by policy: AccessPolicy, _ protection: PresenceProtection
     ) throws(TPMError) -> PublicArea {
         var guarded = self
-        guarded.authPolicy = try protection.digest(under: policy, certifies: certifies)
+        guarded.authPolicy = try protection.digest(under: policy)
         if protection.pinSalt == nil { guarded.attributes.insert(.noDA) }
-        if protection.isPolicyOnly {
-            guarded.attributes.remove(.userWithAuth)
-            guarded.attributes.insert(.adminWithPolicy)
-        }
+        if protection.isPolicyOnly { guarded.attributes.remove(.userWithAuth) }
         return guarded
     }
 

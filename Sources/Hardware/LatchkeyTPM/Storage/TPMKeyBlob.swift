@@ -54,7 +54,7 @@ struct TPMKeyBlob: Hashable, Sendable {
 
     /// The branches of the object's policy.
     func branches(under policy: AccessPolicy) throws(TPMError) -> [PolicyDigest] {
-        try protection.branches(under: policy, certifies: origin != nil)
+        try protection.branches(under: policy)
     }
 
     /// Whether the object has the public area that the keystore gives to this content.

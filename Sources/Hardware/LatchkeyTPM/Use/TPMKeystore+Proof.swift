@@ -280,7 +280,7 @@ enum PreparedSession: Sendable {
     }
 }
 
-/// The tickets of one keystore, by the digest of the policy that they satisfy.
+/// The tickets of one keystore, by their scope: the kind of object and the digest of its policy.
 final class TicketCache: Sendable {
     private struct State {
         var tickets: [[UInt8]: ProofTicket] = [:]
@@ -292,17 +292,17 @@ final class TicketCache: Sendable {
     /// The number of times that the cache was emptied.
     var generation: Int { state.withLock { $0.generation } }
 
-    subscript(policy: [UInt8]) -> ProofTicket? { state.withLock { $0.tickets[policy] } }
+    subscript(scope: [UInt8]) -> ProofTicket? { state.withLock { $0.tickets[scope] } }
 
     /// Stores a ticket unless the cache was emptied since `generation`, when its proof began.
-    func store(_ ticket: ProofTicket, for policy: [UInt8], since generation: Int) {
+    func store(_ ticket: ProofTicket, for scope: [UInt8], since generation: Int) {
         state.withLock { state in
-            if state.generation == generation { state.tickets[policy] = ticket }
+            if state.generation == generation { state.tickets[scope] = ticket }
         }
     }
 
-    func discard(_ policy: [UInt8]) {
-        state.withLock { $0.tickets[policy] = nil }
+    func discard(_ scope: [UInt8]) {
+        state.withLock { $0.tickets[scope] = nil }
     }
 
     func empty() {

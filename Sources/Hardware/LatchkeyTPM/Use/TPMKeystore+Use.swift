@@ -9,8 +9,8 @@ extension TPMKeystore {
         _ use: KeyUse<C>, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> C.Response {
         let generation = tickets.generation
-        let policy = use.blob.key.publicArea.authPolicy
-        if presence.acceptsEarlierProof, let ticket = tickets[policy] {
+        let scope = use.blob.reuseScope
+        if presence.acceptsEarlierProof, let ticket = tickets[scope] {
             do {
                 return try await send(use, with: .ticket(ticket)).response
             } catch {
@@ -18,13 +18,13 @@ extension TPMKeystore {
                 guard error.command == .policyTicket, error.responseCode != nil else {
                     throw await explainUse(error, use)
                 }
-                tickets.discard(policy)
+                tickets.discard(scope)
             }
         }
         let proof = try await obtainProof(for: use, presence)
         do {
             let (response, ticket) = try await send(use, with: proof)
-            if let ticket { tickets.store(ticket, for: policy, since: generation) }
+            if let ticket { tickets.store(ticket, for: scope, since: generation) }
             if proof.isKnowledge, use.policy.hasPIN { presence.accepted() }
             return response
         } catch {
@@ -119,6 +119,10 @@ extension KeyUse<Sign> {
 }
 
 extension TPMKeyBlob {
+    /// The objects that a reusable proof opens without another prompt: signing keys with the same
+    /// policy, or all others with it. A finger for a signature opens no secret.
+    fileprivate var reuseScope: [UInt8] { [origin == nil ? 0 : 1] + key.publicArea.authPolicy }
+
     /// The object before it is loaded.
     var reference: NamedHandle {
         get throws(KeystoreError) {

@@ -4,8 +4,9 @@
 
 /// `TPM2_Certify` (section 18.2): attests that an object is in this TPM.
 ///
-/// The first authorization is in the ADMIN role of the object, for example a policy session with
-/// `PolicyCommandCode(Certify)`.
+/// The first authorization is in the ADMIN role of the object, the second in the USER role of the
+/// signer. A policy session with `PolicyCommandCode(Certify)` serves both roles, so no key that
+/// needs a proof for its signatures may have such a branch.
 package struct Certify: TPMCommand {
     package typealias Response = SignedAttest
     package static let code = TPMCommandCode.certify

@@ -21,7 +21,8 @@ extension KeyCommand {
             discussion: """
                 creation: the hardware created the key. certify: the key is in the hardware. webauthn and acme: the same in the form \
                 of these standards; they need a certificate from a server: run ‘latchkey attestation enrol’, and name the server \
-                with --issuer. A token prints its certificates in all forms.
+                with --issuer. All forms but creation ask for the PIN of a key that has its own in a TPM. A token prints its \
+                certificates in all forms.
                 """)
 
         @OptionGroup var arguments: KeyArguments
@@ -62,8 +63,9 @@ extension KeyCommand {
             let stored = try await records.usableKey(arguments.key).key
             let request = AttestationRequest(
                 challenge: Base64URL.decode(challenge) ?? Data(), issuer: issuer ?? "",
-                form: requestForm)
-            let attestation = try await records.keystore.attest(stored, for: request)
+                form: requestForm, prompt: context.prompt("attest the key ‘\(stored.name)’"))
+            let attestation = try await records.keystore.attest(
+                stored, for: request, authorizedBy: context.presence)
             let certificates =
                 endorsement ? try await context.tpmKeystore().endorsementCertificates() : nil
             return AttestationReport(

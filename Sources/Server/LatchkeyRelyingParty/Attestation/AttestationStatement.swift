@@ -207,9 +207,8 @@ enum DeclaredBranch: Hashable, Sendable {
     case signed(Signed)
     /// The PIN of an NV index.
     case pin(index: Data, reset: Data, reuse: UInt16)
-    /// `TPM2_Certify`, without any authorization.
-    case certify
-    /// A type that this version does not know.
+    /// A type that is not accepted: for example `certify`, a branch without a proof of the user's
+    /// presence.
     case other
 
     struct Signed: Hashable, Sendable {
@@ -273,7 +272,6 @@ enum DeclaredBranch: Hashable, Sendable {
             self = .pin(
                 index: try required(wire.index, "index"), reset: try required(wire.reset, "reset"),
                 reuse: wire.reuse ?? 0)
-        case "certify": self = .certify
         default: self = .other
         }
     }

@@ -101,8 +101,19 @@ public struct AttestationVerifier: Sendable {
         return try await verdict(on: area, under: policy, by: signer)
     }
 
-    /// The ways to use the key are the branches of its policy and, with userWithAuth, its
-    /// authValue.
+    /// The ways to use the key (the USER role of each command) are the branches of its policy and,
+    /// with userWithAuth, its authValue. The ADMIN role permits no use: an attestation key
+    /// certifies the key, or its authValue changes. Without adminWithPolicy, the authValue
+    /// authorizes that role too.
+    ///
+    /// | userWithAuth | noDA | policy | opens with |
+    /// |---|---|---|---|
+    /// | clear | any | `signed`, `pin`, or both | these proofs only |
+    /// | set | clear | none, or `signed` | its own PIN, or the approval |
+    /// | set | set | any | the authValue, which may be empty: no proof |
+    ///
+    /// Another combination is refused: the PIN of an index, which proves nothing beside an
+    /// authValue that may be empty, or no way to use the key.
     private func verdict(
         on area: P256Area, under policy: DeclaredPolicy, by signer: AttestationKeyCertificate
     ) async throws -> AttestationVerdict {
@@ -114,16 +125,19 @@ public struct AttestationVerifier: Sendable {
         guard opensWithAuthValue || policy.hasPIN || !policy.approvalKeys.isEmpty else {
             throw AttestationError(.wrongPolicy, "there is no way to use the key")
         }
-        var unknown: TPMName?
-        for name in policy.approvalKeys where unknown == nil {
-            let isKnown = try await approvalKeys.isApprovalKey(
+        guard isBare || !opensWithAuthValue || !policy.hasPIN else {
+            throw AttestationError(
+                .wrongPolicy, "the authValue opens the key beside the PIN of an index")
+        }
+        var isUnknown = false
+        for name in policy.approvalKeys where !isUnknown {
+            isUnknown = try await !approvalKeys.isApprovalKey(
                 Data(name.bytes), inTPMOf: signer.publicKey)
-            if !isKnown { unknown = name }
         }
         let presence: AssuranceLevel.EnforcedPresence? =
             if isBare {
                 AssuranceLevel.EnforcedPresence.none
-            } else if unknown != nil {
+            } else if isUnknown {
                 nil
             } else if policy.approvalKeys.isEmpty {
                 .pin
@@ -134,7 +148,7 @@ public struct AttestationVerifier: Sendable {
             publicKey: area.publicKey, hardware: signer.hardware, presence: presence,
             provesPIN: hasPIN && !isBare ? .form : .none, reuseSeconds: policy.reuseSeconds,
             diesWithFingers: policy.isBoundToFingers && !hasPIN && !isBare,
-            approvalKey: (unknown ?? policy.approvalKeys.first).map { Data($0.bytes) },
+            approvalKeys: policy.approvalKeys.map { Data($0.bytes) },
             certificateSerial: signer.serialNumber)
     }
 

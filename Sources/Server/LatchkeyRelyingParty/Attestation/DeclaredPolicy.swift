@@ -3,6 +3,10 @@ internal import Latchkey
 internal import TPM2
 
 /// The policy of a key, recomputed from its declared branches.
+///
+/// Each branch is a proof of the user's presence. A branch for one command without such a proof is
+/// refused: `PolicyCommandCode(Certify)` is meant for the key as the object of a statement, but the
+/// TPM accepts it for the key as the signer too, and then the key signs without the user.
 struct DeclaredPolicy: Sendable {
     /// The digest of the policy, or empty.
     let digest: [UInt8]
@@ -49,7 +53,6 @@ struct DeclaredPolicy: Sendable {
                     PolicyDigest().secret(of: name, policyRef: Self.reference("pin", seconds)))
                 hasPIN = true
                 reuse = max(reuse, Int(seconds))
-            case .certify: digests.append(PolicyDigest().commandCode(.certifyKey))
             case .other: throw AttestationError(.wrongPolicy, "a branch has an unknown type")
             }
         }
@@ -65,13 +68,16 @@ struct DeclaredPolicy: Sendable {
         certifiedCounters = counters
     }
 
-    /// The Name of an approval key, which signs only and cannot leave its TPM.
+    /// The Name of an approval key, which signs only and cannot leave its TPM. Only its authValue
+    /// authorizes it: a policy could permit its signatures to everybody.
     private static func approvalKey(_ bytes: Data) throws(AttestationError) -> TPMName {
         do {
             let key = try P256Area(bytes)
-            guard key.signsDataFromOutside else {
+            guard key.signsDataFromOutside, key.opensWithAuthValueOnly else {
                 throw AttestationError(
-                    .wrongPolicy, "an approval key's attributes are \(key.attributes.hexadecimal)")
+                    .wrongPolicy,
+                    "an approval key has a policy, or its attributes are "
+                        + key.attributes.hexadecimal)
             }
             return key.name
         } catch {
@@ -108,6 +114,9 @@ struct DeclaredPolicy: Sendable {
 
     /// The Name of a PIN index: the broker's (a `TPM_NT_PIN_FAIL` index), or one that was written
     /// once with a key that was then erased.
+    ///
+    /// The second branch of its policy names a command with the index as its only handle, and
+    /// requires the current PIN.
     private static func pinIndex(_ bytes: Data, reset: Data) throws(AttestationError) -> TPMName {
         let index = try index(bytes)
         let change = PolicyDigest().authValue().commandCode(.nvChangeAuth)
@@ -145,11 +154,6 @@ struct DeclaredPolicy: Sendable {
     }
 }
 
-extension TPMCommandCode {
-    /// `TPM_CC_Certify` (TPM 2.0 Part 2 section 6.5.2).
-    fileprivate static let certifyKey = TPMCommandCode(rawValue: 0x0148)
-}
-
 /// The public area of a P-256 key with a SHA-256 Name: an attested key, an attestation key or an
 /// approval key.
 struct P256Area: Sendable {
@@ -185,6 +189,12 @@ struct P256Area: Sendable {
         authPolicy = area.authPolicy
         scheme = parameters.scheme
         self.publicKey = publicKey
+    }
+
+    /// Whether the authValue authorizes everything, and no policy does.
+    var opensWithAuthValueOnly: Bool {
+        authPolicy.isEmpty && attributes.contains(.userWithAuth)
+            && !attributes.contains(.adminWithPolicy)
     }
 
     /// Whether the key was created in its TPM, cannot leave it, and only signs data from outside.

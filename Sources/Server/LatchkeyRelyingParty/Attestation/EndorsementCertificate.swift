@@ -96,6 +96,9 @@ struct EndorsementCertificate: Sendable {
 extension P256Area {
     /// Reads the public area of a new attestation key.
     ///
+    /// It has no policy. A policy could authorize `TPM2_ActivateCredential` for everybody, and only
+    /// the TPM's refusal of a key without its private part would prevent the activation.
+    ///
     /// - Throws: ``AttestationError`` with code `unrestrictedAttestationKey`.
     init(attestationKey bytes: Data) throws(AttestationError) {
         do {
@@ -110,13 +113,13 @@ extension P256Area {
             ]),
             attributes.isSubset(of: [
                 .fixedTPM, .fixedParent, .sensitiveDataOrigin, .restricted, .sign, .userWithAuth,
-                .adminWithPolicy,
                 .noDA,
-            ]), scheme == .ecdsaSHA256
+            ]), opensWithAuthValueOnly, scheme == .ecdsaSHA256
         else {
             throw AttestationError(
                 .unrestrictedAttestationKey,
-                "the attestation key's attributes are \(attributes.hexadecimal)")
+                "the attestation key has a policy, or its attributes are \(attributes.hexadecimal)"
+            )
         }
     }
 }

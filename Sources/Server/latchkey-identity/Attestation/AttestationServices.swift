@@ -139,15 +139,13 @@ struct AttestationServices: Sendable {
         guard requirement.level != .none else { return }
         guard let record else { throw OAuthError.attestationRequired }
         if let refusal = record.refusal(under: requirement) { throw refusal }
-        // The administrator may have removed the approval key since the proof.
-        guard requirement.level != .hardware,
-            let name = record.approvalKey.flatMap({ Base64URL.decode($0) })
-        else {
-            return
-        }
-        guard try await isApproved(name) else {
-            throw AttestationError(
-                .unknownApprovalKey, "the approval key of the proof is no longer accepted")
+        // The administrator may have removed an approval key since the proof.
+        guard requirement.level != .hardware else { return }
+        for text in record.approvalKeys {
+            guard let name = Base64URL.decode(text), try await isApproved(name) else {
+                throw AttestationError(
+                    .unknownApprovalKey, "an approval key of the proof is no longer accepted")
+            }
         }
     }
 

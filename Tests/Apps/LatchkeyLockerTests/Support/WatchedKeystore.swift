@@ -137,11 +137,12 @@ final class WatchedKeystore: KeystoreWrapper {
         }
     }
 
-    func attest(_ key: HardwareKey, for request: AttestationRequest) async throws(KeystoreError)
-        -> KeyAttestation
-    {
+    func attest(
+        _ key: HardwareKey, for request: AttestationRequest,
+        authorizedBy presence: (any PresenceAuthority)?
+    ) async throws(KeystoreError) -> KeyAttestation {
         try await step("attest") { () throws(KeystoreError) in
-            try await keystore.attest(key, for: request)
+            try await keystore.attest(key, for: request, authorizedBy: presence)
         }
     }
 }

@@ -67,25 +67,34 @@ struct ActivationTests {
             secret.withUnsafeBytes { wire.bytes.firstRange(of: Array($0)) } == nil,
             "the secret is encrypted")
         let request = AttestationRequest(
-            challenge: Data(count: 32), issuer: Self.issuer, form: EnrolmentRig.form)
+            challenge: Data(count: 32), issuer: Self.issuer, form: EnrolmentRig.enrolment)
         _ = try await keystore.attest(key, for: request)
+        let created: [TPMCommandCode] = [
+            .load, .load, .certifyCreation, .flushContext, .flushContext,
+        ]
+        #expect(wire.codes == created)
+        let certified = AttestationRequest(
+            challenge: Data(count: 32), issuer: Self.issuer, form: EnrolmentRig.form)
+        wire.forget()
+        _ = try await keystore.attest(
+            key, for: certified, authorizedBy: ScriptedPresence(pins: "123456"))
+        // At the first use of a PIN, a simulator asks for the command again.
         #expect(
-            wire.codes == [
-                .load, .load, .startAuthSession, .policyCommandCode, .certify, .flushContext,
-                .flushContext,
-            ], "a policy of one branch needs no PolicyOR")
+            wire.codes.filter { $0 != .certify } == [
+                .getCapability, .load, .load, .startAuthSession, .flushContext, .flushContext,
+            ])
         let revocable = try await keystore.createRevocableKey(
             KeyRequest(policy: .pin, prompt: Scene.prompt),
             authorizedBy: ScriptedPresence(pins: "123456")
         ) { _ in }
         wire.forget()
         _ = try await keystore.attest(revocable, for: request)
+        #expect(wire.codes == created)
+        wire.forget()
+        _ = try await keystore.attest(revocable, for: certified)
         #expect(
-            wire.codes == [
-                .load, .load, .startAuthSession, .policyCommandCode, .policyOR, .certify,
-                .flushContext,
-                .flushContext,
-            ])
+            wire.codes == [.load, .load, .certify, .flushContext, .flushContext],
+            "the empty authValue needs no session")
         try Scene.expectNothingLoaded("after the enrolment")
     }
 
@@ -307,7 +316,10 @@ struct ActivationTests {
         let endorsement = try #require(
             try await keystore.attestationIdentity(for: Self.issuer).endorsementCertificates.first)
         let key = try await Scene.key(keystore, .none)
-        for form in [AttestationRequest.Form.creation, .certify, .acme, EnrolmentRig.form] {
+        for form in [
+            AttestationRequest.Form.creation, .certify, .acme, EnrolmentRig.form,
+            EnrolmentRig.enrolment,
+        ] {
             let attestation = try await keystore.attest(
                 key,
                 for: AttestationRequest(challenge: Data(count: 16), issuer: Self.issuer, form: form)

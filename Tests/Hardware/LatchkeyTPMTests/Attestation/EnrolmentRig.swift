@@ -14,6 +14,9 @@ import TPM2
 struct EnrolmentRig {
     static let issuer = "https://id.example.com"
     static let form = AttestationRequest.Form.webAuthn(rpID: "id.example.com", origin: issuer)
+    /// The form of login and locker.
+    static let enrolment = AttestationRequest.Form.enrolment(
+        rpID: "id.example.com", origin: issuer)
 
     let authority: EndorsementAuthority
     let anchors: AttestationAnchors
@@ -77,11 +80,13 @@ struct EnrolmentRig {
     func verdict(
         on key: HardwareKey, in keystore: some Keystore,
         require level: AttestationRequirement.Level = .none,
-        form: AttestationRequest.Form = form, knowing approvalKeys: Set<Data> = []
+        form: AttestationRequest.Form = enrolment, knowing approvalKeys: Set<Data> = [],
+        authorizedBy presence: (any PresenceAuthority)? = nil
     ) async throws -> AttestationVerdict {
         let challenge = SecretBytes.random(count: 32).withUnsafeBytes { Data($0) }
         let attestation = try await keystore.attest(
-            key, for: AttestationRequest(challenge: challenge, issuer: Self.issuer, form: form))
+            key, for: AttestationRequest(challenge: challenge, issuer: Self.issuer, form: form),
+            authorizedBy: presence)
         return try await verify(
             attestation, of: key, challenge: challenge, require: level, form: form,
             knowing: approvalKeys)
@@ -94,9 +99,11 @@ struct EnrolmentRig {
     ) async throws -> AttestationVerdict {
         let statement = try AttestationStatement(json: attestation.json ?? Data())
         var binding = AttestationExpectation.Binding.qualifyingData
-        if case .webAuthn(let rpID, let origin) = form {
+        switch form {
+        case .enrolment(let rpID, let origin), .webAuthn(let rpID, let origin):
             binding = .webAuthn(
                 rpID: rpID, origin: origin, credentialID: Data(key.id.rawValue.utf8))
+        case .creation, .certify, .acme: break
         }
         return try await AttestationVerifier(
             anchors: anchors, approvalKeys: ListedApprovalKeys(approvalKeys)

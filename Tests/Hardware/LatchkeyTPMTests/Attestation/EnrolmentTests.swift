@@ -32,8 +32,16 @@ struct EnrolmentTests {
         location: SourceLocation = #_sourceLocation
     ) async throws {
         #expect(keystore.isAttestable(key), sourceLocation: location)
-        for form in [EnrolmentRig.form, .certify, .acme, .creation] {
-            let verdict = try await rig.verdict(on: key, in: keystore, form: form)
+        let hasOwnPIN = try TPMKeyBlob(key.blob).protection.pinSalt != nil
+        for form in [
+            EnrolmentRig.enrolment, .creation, EnrolmentRig.form, .certify, .acme,
+        ] {
+            let user = ScriptedPresence(pins: "123456")
+            let verdict = try await rig.verdict(
+                on: key, in: keystore, form: form, authorizedBy: user)
+            let needsPIN = hasOwnPIN && [EnrolmentRig.form, .certify, .acme].contains(form)
+            #expect(
+                user.requests.count == (needsPIN ? 1 : 0), "\(form)", sourceLocation: location)
             #expect(
                 verdict.presence == presence && verdict.isSimulated, "\(form)",
                 sourceLocation: location)
@@ -48,7 +56,9 @@ struct EnrolmentTests {
         try Scene.expectNothingLoaded("after an attestation")
     }
 
-    @Test func `keys without a broker are proven in all forms, without a prompt`() async throws {
+    @Test func `keys without a broker are proven in all forms, and only an own PIN is asked for`()
+        async throws
+    {
         let (keystore, rig) = (try keystore(), try EnrolmentRig())
         try await rig.enrol(keystore)
         try await expect(.none, of: Scene.key(keystore, .none), keystore, rig)
@@ -73,7 +83,9 @@ struct EnrolmentTests {
                 let key = try await Scene.key(keystore, policy, presence)
                 let authority = try TPMKeyBlob(key.blob).protection.finger?.authority
                 let name = Data(try authority?.name.bytes ?? [])
-                for form in [EnrolmentRig.form, .certify, .acme] {
+                for form in [
+                    EnrolmentRig.enrolment, .creation, EnrolmentRig.form, .certify, .acme,
+                ] {
                     let verdict = try await rig.verdict(
                         on: key, in: keystore, form: form, knowing: [name])
                     #expect(verdict.presence == expected, "\(policy) \(form)")
@@ -107,7 +119,8 @@ struct EnrolmentTests {
             wire.forget()
             let attestation = try await keystore.attest(
                 key,
-                for: AttestationRequest(challenge: Data(count: 16), issuer: EnrolmentRig.issuer))
+                for: AttestationRequest(
+                    challenge: Data(count: 16), issuer: EnrolmentRig.issuer, form: .certify))
             #expect(wire.codes.suffix(2) == [.nvCertify, .flushContext])
             guard case .signed(let signed) = attestation.presence?.branches.first else {
                 Issue.record("there is no branch for the finger")
@@ -125,7 +138,7 @@ struct EnrolmentTests {
         let (key, other) = (try await Scene.key(keystore), try await Scene.key(keystore))
         let request = AttestationRequest(
             challenge: Data(repeating: 7, count: 32), issuer: EnrolmentRig.issuer,
-            form: EnrolmentRig.form)
+            form: EnrolmentRig.enrolment)
         let attestation = try await keystore.attest(key, for: request)
         _ = try await rig.verify(attestation, of: key, challenge: request.challenge)
         func code(_ key: HardwareKey, _ challenge: Data, _ form: AttestationRequest.Form) async
@@ -146,5 +159,46 @@ struct EnrolmentTests {
             _ = try await stranger.verify(attestation, of: key, challenge: request.challenge)
         }
         #expect(untrusted == .untrustedAttestationKey)
+    }
+
+    @Test func `a key with its own PIN is certified with this PIN only`() async throws {
+        let (keystore, rig) = (try keystore(), try EnrolmentRig())
+        try await rig.enrol(keystore)
+        let key = try await Scene.key(keystore, .pin)
+        for form in [EnrolmentRig.form, .certify, .acme] {
+            let request = AttestationRequest(
+                challenge: Data(count: 16), issuer: EnrolmentRig.issuer, form: form)
+            let silent = await Scene.error { () async throws(KeystoreError) in
+                _ = try await keystore.attest(key, for: request)
+            }
+            #expect(silent?.code == .unsupported)
+            let wrong = await Scene.error { () async throws(KeystoreError) in
+                _ = try await keystore.attest(
+                    key, for: request, authorizedBy: ScriptedPresence(pins: "654321"))
+            }
+            #expect(wrong?.code == .wrongProof && wrong?.underlying?.rawCode == 0x98e)
+            try Scene.expectNothingLoaded("after a wrong PIN")
+        }
+    }
+
+    /// The hash of the creation data would be the same for all keys of a TPM.
+    @Test func `statements about the creation of two keys have no hash in common`() async throws {
+        let (keystore, rig) = (try keystore(), try EnrolmentRig())
+        try await rig.enrol(keystore)
+        var hashes: Set<[UInt8]> = []
+        for _ in 0..<2 {
+            let attestation = try await keystore.attest(
+                Scene.key(keystore, .none),
+                for: AttestationRequest(
+                    challenge: Data(count: 16), issuer: EnrolmentRig.issuer,
+                    form: EnrolmentRig.enrolment))
+            let said = try Attest(unmarshalling: attestation.statement)
+            guard case .creation(_, let hash) = said.statement else {
+                Issue.record("it is about something else")
+                return
+            }
+            hashes.insert(hash)
+        }
+        #expect(hashes.count == 2)
     }
 }

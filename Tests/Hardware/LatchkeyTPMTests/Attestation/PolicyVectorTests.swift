@@ -31,9 +31,6 @@ struct PolicyVectorTests {
 
     @Test func `the policies without inputs`() {
         #expect(
-            hex(PresenceProtection.certification.bytes)
-                == "048e9a3ace08583f79f344ff785bbea9f07ac7fa3325b3d49a21dd5194c65850")
-        #expect(
             hex(PresenceProtection.UserPIN.changePolicy.bytes)
                 == "363ac945b6457c47c31f3355dba0db27de8db213d6250c6bf79685003f9fe7ab")
         #expect(
@@ -62,14 +59,10 @@ struct PolicyVectorTests {
                 == "442cd763c7d36fd1c65163e3048b2668e0c70f798d66363cb0291d5315008052")
     }
 
-    @Test func `the policies with the branch for certification`() throws {
-        let certify = PresenceProtection.certification
+    @Test func `the policies with a finger or a PIN`() throws {
         let any = PolicyDigest().signed(by: Self.authority, policyRef: finger(.biometryAny))
         #expect(
             hex(any.bytes) == "6a2713e1db23c26b3a922a81eaf3915fada3bfc14d7f3c9707a375d13e995120")
-        #expect(
-            hex(PolicyDigest.or([any, certify])?.bytes)
-                == "a4231f5b0875fd8ae320b567d3efa7288840de413a13149d6eae852e85c6fe9d")
         let index = try NVIndex(
             unmarshalling: bytes(
                 "01804c00000b2206008800202a9b8740102b56b840e73756dc7da6d0332d05168dbccd0937475a55811e3f9d0008"
@@ -80,8 +73,8 @@ struct PolicyVectorTests {
             hex(pin.bytes) == "9ddfffcb81d2411feb3b32b05894c3396ac7efc6f6315c9d70e1e5ace284c8a6")
         let presence = PolicyDigest().signed(by: Self.authority, policyRef: finger(.userPresence))
         #expect(
-            hex(PolicyDigest.or([presence, pin, certify])?.bytes)
-                == "c275ae33d70509168fa53c42ff756646fba18967686c65d2e46275ad0fc6f294")
+            hex(PolicyDigest.or([presence, pin])?.bytes)
+                == "b86f57f7344b5c498ed71e9988c8190002db39f41d373fcd0afef1dedec656d9")
         let counter = try NVIndex(
             unmarshalling: bytes(
                 "01804c01000b220600180020da3a054f6136e80af6f4f70f97fb742791bc93ecd204d476db61fc76559134c40008"
@@ -91,9 +84,6 @@ struct PolicyVectorTests {
         #expect(
             hex(current.bytes) == "b2f92d046b678892ce16eaac46580cb66ef8ed077e419eae5765962303373077"
         )
-        #expect(
-            hex(PolicyDigest.or([current, certify])?.bytes)
-                == "9f9ac07b263341c782925a43fae16541a9889ba734d9f5fdd6ed83a68be8fc35")
     }
 
     /// The branches of keys as they are created, in the table of section 4.4.
@@ -107,19 +97,17 @@ struct PolicyVectorTests {
             ) { _ in }
             for (key, attributes, branches) in [
                 (try await Scene.key(own, .none), UInt32(0x0004_0472), 0),
-                (try await Scene.key(own, .pin), 0x0004_0072, 1),
-                (revocable, 0x0004_04b2, 2),
-                (try await Scene.key(keystore, .biometryAny, presence), 0x0004_04b2, 2),
-                (try await Scene.key(keystore, .biometryCurrentSet, presence), 0x0004_04b2, 2),
-                (try await Scene.key(keystore, .userPresence, presence), 0x0004_04b2, 3),
-                (try await Scene.key(keystore, .pin, presence), 0x0004_04b2, 2),
+                (try await Scene.key(own, .pin), 0x0004_0072, 0),
+                (revocable, 0x0004_0432, 1),
+                (try await Scene.key(keystore, .biometryAny, presence), 0x0004_0432, 1),
+                (try await Scene.key(keystore, .biometryCurrentSet, presence), 0x0004_0432, 1),
+                (try await Scene.key(keystore, .userPresence, presence), 0x0004_0432, 2),
+                (try await Scene.key(keystore, .pin, presence), 0x0004_0432, 1),
             ] {
                 let blob = try TPMKeyBlob(key.blob)
                 let own = try blob.branches(under: key.policy)
                 #expect(blob.key.publicArea.attributes.rawValue == attributes, "\(key.policy)")
-                #expect(
-                    own.count == branches
-                        && (branches == 0 || own.last == PresenceProtection.certification))
+                #expect(own.count == branches)
                 let digest = PolicyDigest.or(own) ?? own.first
                 #expect(blob.key.publicArea.authPolicy == digest?.bytes ?? [])
             }

@@ -19,7 +19,8 @@ extension WebAuthnOracleTests {
             let key = try await keystore.createKey(
                 KeyRequest(policy: .pin, prompt: Scene.prompt, form: form),
                 authorizedBy: ScriptedPresence(pins: "123456"))
-            let attestation = try await keystore.attest(key, for: request)
+            let attestation = try await keystore.attest(
+                key, for: request, authorizedBy: ScriptedPresence(pins: "123456"))
             objects.append((try #require(attestation.object), try #require(attestation.clientData)))
         }
         let accepted = try await DuoLabs.answers(about: objects)

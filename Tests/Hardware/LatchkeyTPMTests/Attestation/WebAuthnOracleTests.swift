@@ -57,7 +57,8 @@ struct WebAuthnOracleTests {
         ]
         for key in keys {
             try await Scene.sign(keystore, key)
-            let attestation = try await keystore.attest(key, for: request)
+            let attestation = try await keystore.attest(
+                key, for: request, authorizedBy: ScriptedPresence(pins: "123456"))
             let (object, clientData) = (
                 try #require(attestation.object), try #require(attestation.clientData)
             )
@@ -165,7 +166,8 @@ struct WebAuthnOracleTests {
             let tools = TPMTools(tpm, in: directory)
             for form in [AttestationRequest.Form.creation, .certify] {
                 let attestation = try await keystore.attest(
-                    key, for: AttestationRequest(challenge: Data(0..<32), form: form))
+                    key, for: AttestationRequest(challenge: Data(0..<32), form: form),
+                    authorizedBy: ScriptedPresence(pins: "123456"))
                 let signature = try #require(
                     ECDSASignature(rawRepresentation: attestation.signature))
                 for (name, bytes) in [

@@ -73,6 +73,28 @@ import Testing
         }
     }
 
+    @Test(arguments: [false, true])
+    func `a key that two brokers open does not log in after the removal of either`(
+        _ isFirst: Bool
+    ) async throws {
+        try await run { server, tpm in
+            let bearer = try await server.login().access
+            let certificates = try await tpm.activate(on: server, bearer: bearer)
+            let registry = try #require(server.services.attestation?.registry)
+            let names = [tpm.approvalKeyName, tpm.secondApprovalKeyName]
+            for name in names {
+                #expect(try await registry.enrol(name, inTPMOf: tpm.attestationPublicKey))
+            }
+            let device = TestDevice()
+            try await server.setUp(
+                device, .eitherFinger, in: tpm, certificates: certificates, bearer: bearer
+            ).success()
+            try await server.authenticate(device).success()
+            #expect(try await registry.remove(names[isFirst ? 0 : 1]))
+            try await server.authenticate(device).expectRefused(.unknownApprovalKey)
+        }
+    }
+
     @Test func `a user's session and a wrong token enrol nothing`() async throws {
         try await run { server, tpm in
             let bearer = try await server.login().access

@@ -83,7 +83,7 @@ import Testing
 
     @Test func `more branches than PolicyOR has are malformed`() throws {
         func presence(_ count: Int) -> String {
-            let branches = [String](repeating: #"{"type":"certify"}"#, count: count).joined(
+            let branches = [String](repeating: #"{"type":"other"}"#, count: count).joined(
                 separator: ",")
             return #"{"version":1,"branches":[\#(branches)]}"#
         }
@@ -124,7 +124,7 @@ import Testing
             clock: WallClock { AttestationVectors.time })
         let approvalKey = Base64URL.encode(try AttestationVectors.bytes("broker.public"))
         let branches =
-            #"[{"type":"signed","key":"\#(approvalKey)","user":1000,"requirement":"biometry-any"},{"type":"certify"}]"#
+            #"[{"type":"signed","key":"\#(approvalKey)","user":1000,"requirement":"biometry-any"}]"#
         let expectation = AttestationRig.expectation(
             .init(.finger), challenge: try AttestationVectors.bytes("webauthn.challenge"),
             keyID: try AttestationVectors.bytes("webauthn.cid"))

@@ -20,20 +20,15 @@ extension AttestationVerifierTests {
         let policy = { (branches: [(json: String, digest: PolicyDigest)]) in
             PolicyDigest.or(branches.map(\.digest))?.bytes ?? []
         }
+        let pin = try pin()
         let rows: [([UInt8], [String])] = [
-            (
-                policy([finger, Self.certify]),
-                [try self.finger(key: other).json, Self.certify.json]
-            ),
-            (
-                policy([finger, Self.certify]),
-                [try self.finger(user: 1001).json, Self.certify.json]
-            ),
-            (policy([finger, Self.certify]), [Self.certify.json, finger.json]),
-            (policy([finger, Self.certify]), [finger.json]),
-            (policy([finger, Self.certify, hidden]), [finger.json, Self.certify.json]),
+            (policy([finger, pin]), [try self.finger(key: other).json, pin.json]),
+            (policy([finger, pin]), [try self.finger(user: 1001).json, pin.json]),
+            (policy([finger, pin]), [pin.json, finger.json]),
+            (policy([finger, pin]), [finger.json]),
+            (policy([finger, pin, hidden]), [finger.json, pin.json]),
             (policy([finger, hidden]), [finger.json]),
-            (finger.digest.bytes, [finger.json, Self.certify.json]),
+            (finger.digest.bytes, [finger.json, pin.json]),
             (finger.digest.bytes, []), ([], [finger.json]),
             ([UInt8](finger.digest.bytes.prefix(31)), [finger.json]),
             (finger.digest.bytes, [#"{"type":"digest"}"#]),
@@ -44,8 +39,9 @@ extension AttestationVerifierTests {
                 0x0004_04b2, policy: digest, presence: Self.presence(branches))
             await expect(.wrongPolicy) { try await verify(statement) }
         }
-        await expect(.wrongPolicy) { try await verify(try statement(0x0004_04b2, [Self.certify])) }
-        await expect(.wrongPolicy) { try await verify(try statement(0x0004_04b2, [])) }
+        for attributes: UInt32 in [0x0004_0432, 0x0004_04b2, 0x0004_0032] {
+            await expect(.wrongPolicy) { try await verify(try statement(attributes, [])) }
+        }
     }
 
     @Test(arguments: [0x0005_0472, 0x0006_0472, 0x0004_0462, 0x0004_0052, 0x0004_0480] as [UInt32])

@@ -92,11 +92,6 @@ import X509
         )
     }
 
-    static let certify = (
-        json: #"{"type":"certify"}"#,
-        digest: PolicyDigest().commandCode(TPMCommandCode(rawValue: 0x148))
-    )
-
     static func presence(_ branches: [String], more: String = "") -> String {
         #"{"version":1,"branches":[\#(branches.joined(separator: ","))]\#(more)}"#
     }
@@ -114,11 +109,10 @@ import X509
     // MARK: Statements of a TPM
 
     @Test func `statements of a software TPM are accepted`() async throws {
-        let key = try AttestationVectors.bytes("key[biometry-any, certify branch].public")
+        let key = try AttestationVectors.bytes("key[biometry-any].public")
         let approvalKey = Base64URL.encode(try AttestationVectors.bytes("broker.public"))
         let presence = Self.presence([
-            #"{"type":"signed","key":"\#(approvalKey)","user":1000,"requirement":"biometry-any","reuse":0,"set":null,"counter":null}"#,
-            Self.certify.json,
+            #"{"type":"signed","key":"\#(approvalKey)","user":1000,"requirement":"biometry-any","reuse":0,"set":null,"counter":null}"#
         ])
         let deviceKey = DevicePublicKey.es256(try P256Area(key).publicKey)
         let known = ListedApprovalKeys([try AttestationVectors.bytes("broker.name")])
@@ -153,7 +147,7 @@ import X509
             #expect(verdict.provesPIN == .none)
             #expect(verdict.reuseSeconds == 0)
             #expect(!verdict.diesWithFingers)
-            #expect(try verdict.approvalKey == AttestationVectors.bytes("broker.name"))
+            #expect(try verdict.approvalKeys == [AttestationVectors.bytes("broker.name")])
 
             let simulated = AttestationVerifier(
                 anchors: AttestationAnchors(simulated: root), approvalKeys: known,
@@ -178,8 +172,7 @@ import X509
             try P256Area(AttestationVectors.bytes("webauthn.pubArea")).publicKey)
         let approvalKey = Base64URL.encode(try AttestationVectors.bytes("broker.public"))
         let presence = Self.presence([
-            #"{"type":"signed","key":"\#(approvalKey)","user":1000,"requirement":"biometry-any"}"#,
-            Self.certify.json,
+            #"{"type":"signed","key":"\#(approvalKey)","user":1000,"requirement":"biometry-any"}"#
         ])
         let statement = try AttestationStatement(
             json: ForgedStatement.json(
@@ -221,16 +214,16 @@ import X509
             UInt32, [(json: String, digest: PolicyDigest)], AssuranceLevel.EnforcedPresence
         )
         let rows: [Row] = [
-            (0x0004_0472, [], .none), (0x0004_0072, [], .pin), (0x0004_0072, [Self.certify], .pin),
-            (0x0004_04b2, [pin, Self.certify], .pin), (0x0004_04b2, [pin], .pin),
-            (0x0004_0072, [presence, Self.certify], .fingerOrPIN),
+            (0x0004_0472, [], .none), (0x0004_0072, [], .pin), (0x0004_00f2, [], .pin),
+            (0x0004_0432, [pin], .pin), (0x0004_04b2, [pin], .pin),
             (0x0004_0072, [presence], .fingerOrPIN),
-            (0x0004_04b2, [presence, pin, Self.certify], .fingerOrPIN),
-            (0x0004_04b2, [finger, Self.certify], .finger),
-            (0x0004_04b2, [finger], .finger),
+            (0x0004_0432, [presence, pin], .fingerOrPIN),
+            (0x0004_0432, [finger], .finger), (0x0004_04b2, [finger], .finger),
+            (0x0004_0032, [finger], .finger),
             // The policy asks for a finger, but the authValue opens the key without one, and may be
             // empty.
-            (0x0004_04f2, [finger, Self.certify], .none), (0x0004_0472, [pin], .none),
+            (0x0004_0472, [finger], .none), (0x0004_04f2, [finger], .none),
+            (0x0004_0472, [pin], .none),
         ]
         for (attributes, branches, expected) in rows {
             let verdict = try await verify(try statement(attributes, branches))
@@ -249,7 +242,7 @@ import X509
         async throws
     {
         let once = try pin(attributes: NVAttributes(rawValue: 0x2004_0008))
-        #expect(try await verify(statement(0x0004_04b2, [once, Self.certify])).presence == .pin)
+        #expect(try await verify(statement(0x0004_0432, [once])).presence == .pin)
         for attributes: UInt32 in [0x0004_0008, 0x0206_0088, 0x2206_008c, 0x2004_000c, 0x2204_0008]
         {
             let branch = try pin(attributes: NVAttributes(rawValue: attributes))
@@ -262,7 +255,7 @@ import X509
     }
 
     @Test func `an unknown approval key proves no finger`() async throws {
-        let statement = try statement(0x0004_04b2, [finger(), Self.certify])
+        let statement = try statement(0x0004_0432, [finger()])
         for level in AttestationRequirement.Level.allCases
         where level != .none && level != .hardware {
             await expect(.unknownApprovalKey) {
@@ -272,7 +265,8 @@ import X509
         }
         let verdict = try await verify(statement, knowsApprovalKey: false)
         #expect(verdict.presence == nil)
-        #expect(verdict.approvalKey == Data(AttestationRig.tpmName(of: rig.approvalArea())))
+        let own = Data(AttestationRig.tpmName(of: rig.approvalArea()))
+        #expect(verdict.approvalKeys == [own])
         // A second approval key in the policy is as bad.
         let other = AttestationRig.area(
             P256.Signing.PrivateKey().publicKey, attributes: ObjectAttributes(rawValue: 0x0004_0472)
@@ -281,7 +275,8 @@ import X509
         await expect(.unknownApprovalKey) {
             try await verify(both, AttestationRig.expectation(.init(.finger)))
         }
-        #expect(try await verify(both).approvalKey == Data(AttestationRig.tpmName(of: other)))
+        #expect(
+            try await verify(both).approvalKeys == [own, Data(AttestationRig.tpmName(of: other))])
     }
 
     @Test func `the longest reuse counts, and is limited for fingers`() async throws {
@@ -297,8 +292,8 @@ import X509
 
     @Test func `a policy that ends with PolicyAuthValue is recomputed`() async throws {
         let finger = try finger(reuse: 30)
-        let digest = try #require(PolicyDigest.or([finger.digest, Self.certify.digest])).authValue()
-        let branches = [finger.json, Self.certify.json]
+        let digest = finger.digest.authValue()
+        let branches = [finger.json]
         let statement = try statement(
             0x0004_04b2, policy: digest.bytes,
             presence: Self.presence(branches, more: #","auth_value":true"#))
@@ -327,7 +322,7 @@ import X509
         let set = Data(SHA256.hash(data: Data("fingers".utf8)))
         let requirement = "biometry-current-set"
         let bound = try finger(requirement: requirement, set: set, counter: (counter(), 7))
-        let verdict = try await verify(statement(0x0004_04b2, [bound, Self.certify]))
+        let verdict = try await verify(statement(0x0004_0432, [bound]))
         #expect(verdict.presence == .finger)
         #expect(verdict.diesWithFingers)
         #expect(try await !verify(statement(0x0004_0072, [bound])).diesWithFingers)

@@ -228,6 +228,21 @@ import X509
         _ = try authority(trusted).challenge(endorsement: right, attestationKey: area())
     }
 
+    /// The policy could authorize its activation, so that only the TPM's refusal of a public part
+    /// protects the certificate.
+    @Test(arguments: [0x0005_0472, 0x0005_04f2, 0x0005_0432, 0x0005_04b2] as [UInt32])
+    func `an attestation key with a policy is refused`(_ attributes: UInt32) throws {
+        let authority = try self.authority()
+        for code in [0x147, 0x148, 0x14a] as [UInt32] {
+            let area = AttestationRig.area(
+                attestationKey.publicKey, attributes: ObjectAttributes(rawValue: attributes),
+                policy: PolicyDigest().commandCode(TPMCommandCode(rawValue: code)).bytes)
+            expect(.unrestrictedAttestationKey) {
+                try authority.challenge(endorsement: [endorsement()], attestationKey: area)
+            }
+        }
+    }
+
     @Test func `an attestation key that signs data from outside is refused`() throws {
         let authority = try self.authority()
         for area in [area(0x0004_0472), area(0x0007_0472), area() + [0], area().dropLast(), Data()]

@@ -131,8 +131,8 @@ import X509
 
     @Test(
         arguments: [
-            0x0004_0472, 0x0007_0472, 0x0001_0472, 0x0005_0462, 0x0005_0452, 0x0005_0470,
-            0x0005_0476, 0x0005_0c72,
+            0x0004_0472, 0x0005_04f2, 0x0005_0432, 0x0007_0472, 0x0001_0472, 0x0005_0462,
+            0x0005_0452, 0x0005_0470, 0x0005_0476, 0x0005_0c72,
         ] as [UInt32]) func `an attestation key with other attributes is refused`(
             attributes: UInt32
         )
@@ -151,10 +151,10 @@ import X509
 
     @Test func `an attestation key is P-256 with ECDSA and SHA-256, without trailing bytes`() throws
     {
-        let area = try AttestationVectors.bytes("aik.public")
+        let area = try AttestationVectors.bytes("ek.aik.public")
         #expect(
             try Data(P256Area(attestationKey: area).name.bytes)
-                == AttestationVectors.bytes("aik.name"))
+                == AttestationVectors.bytes("ek.aik.name"))
         expectUnrestricted(area + Data([0]))
         for count in 0..<area.count { expectUnrestricted(area.prefix(count)) }
         let attributes = ObjectAttributes(rawValue: 0x0005_0472)

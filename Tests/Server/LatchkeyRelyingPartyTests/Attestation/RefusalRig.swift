@@ -84,9 +84,7 @@ final class RefusalRig {
         let key = try self.own.create(RawTPM.signingArea(Self.gated, finger.branches))
         good = (
             key,
-            Said(
-                try self.own.certify(
-                    key, finger.branches, by: attestationKey, challenge: Array(challenge)))
+            Said(try self.own.certify(key, by: attestationKey, challenge: Array(challenge)))
         )
     }
 
@@ -109,13 +107,29 @@ final class RefusalRig {
     func certified(
         _ attributes: ObjectAttributes, _ branches: [PolicyDigest]
     ) throws(TPMError) -> (key: RawTPM.Key, said: Said) {
-        try certified(own.create(RawTPM.signingArea(attributes, branches)), branches)
+        try certified(own.create(RawTPM.signingArea(attributes, branches)))
     }
 
-    func certified(
-        _ key: RawTPM.Key, _ branches: [PolicyDigest]
-    ) throws(TPMError) -> (key: RawTPM.Key, said: Said) {
-        (key, Said(try own.certify(key, branches, by: attestationKey, challenge: Array(challenge))))
+    func certified(_ key: RawTPM.Key) throws(TPMError) -> (key: RawTPM.Key, said: Said) {
+        (key, Said(try own.certify(key, by: attestationKey, challenge: Array(challenge))))
+    }
+
+    /// A statement about the creation of a key, which needs no authorization of the key.
+    func created(_ key: RawTPM.Key) throws -> (key: RawTPM.Key, said: Said) {
+        let created = try #require(key.created)
+        return try own.with(key) { (object) throws(TPMError) in
+            try own.with(attestationKey) { (signer) throws(TPMError) in
+                (
+                    key,
+                    Said(
+                        try own.tpm.execute(
+                            CertifyCreation(
+                                of: object, creationHash: created.creationHash,
+                                creationTicket: created.creationTicket,
+                                challenge: Array(challenge), by: signer)))
+                )
+            }
+        }
     }
 
     /// Verifies a statement as the server does.

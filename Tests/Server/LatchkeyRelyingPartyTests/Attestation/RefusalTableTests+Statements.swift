@@ -82,6 +82,34 @@ extension RefusalTableTests {
                 let attributes = RefusalRig.open.union([.restricted, .decrypt])
                 return try begin(RawTPM.signingArea(attributes, of: rig.software.publicKey), rig)
             },
+            Attempt(
+                48, "an attestation key with a policy", .refused(.unrestrictedAttestationKey)
+            ) { rig in
+                let attributes = RefusalRig.open.union(.restricted)
+                return try begin(
+                    rig.own.create(
+                        RawTPM.signingArea(
+                            attributes, [PolicyDigest().commandCode(.activateCredential)])
+                    ).area, rig)
+            },
+            Attempt(
+                49, "the same in software, whose policy permits the activation",
+                .refused(.unrestrictedAttestationKey)
+            ) { rig in
+                let attributes = RefusalRig.open.union([.restricted, .adminWithPolicy])
+                return try begin(
+                    RawTPM.signingArea(
+                        attributes, [PolicyDigest().commandCode(.activateCredential)],
+                        of: rig.software.publicKey), rig)
+            },
+            Attempt(
+                50, "an attestation key without userWithAuth",
+                .refused(.unrestrictedAttestationKey)
+            ) { rig in
+                let attributes = RefusalRig.gated.union(.restricted)
+                return try begin(
+                    RawTPM.signingArea(attributes, of: rig.software.publicKey), rig)
+            },
         ]
     }
 

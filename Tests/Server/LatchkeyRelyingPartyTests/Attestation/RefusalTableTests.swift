@@ -9,8 +9,8 @@ import Testing
 
 @testable import LatchkeyRelyingParty
 
-/// The 44 attempts of section 7 of the reference on attestation, with the exact code of the server
-/// or the TPM. The numbers are those of its script `negative.py`.
+/// Attempts at a wrong verdict, with the exact code of the server or the TPM. Numbers up to 44 are
+/// those of `negative.py`, the script of the reference on attestation.
 @Suite(
     "The attempts that attestation refuses", .softwareTPM(.endorsementCertificate),
     .requires(program: "swtpm_setup"))
@@ -29,7 +29,7 @@ struct RefusalTableTests {
 
     @Test func `the table is complete`() {
         let all = Self.keys + Self.statements + Self.attestationKeys + Self.endorsements
-        #expect(all.map(\.number) == Array(1...44))
+        #expect(all.map(\.number).sorted() == Array(1...50))
     }
 
     @Test func `keys get the verdict that their hardware enforces, or are refused`() async throws {
@@ -52,7 +52,7 @@ struct RefusalTableTests {
     // MARK: Keys
 
     static var keys: [Attempt] {
-        gates + policies + imports + parents
+        gates + policies + imports + parents + branches
     }
 
     private static var gates: [Attempt] {
@@ -76,14 +76,11 @@ struct RefusalTableTests {
                 return .done
             },
             Attempt(5, "the form of a PIN with the empty authValue", .accepted(.pin)) { rig in
-                let key = try rig.certified(
-                    RawTPM.born.union(.userWithAuth), [RawTPM.certifyBranch])
-                return try await rig.verify(
-                    key, #"{"version":1,"branches":[{"type":"certify"}]}"#, require: .presence)
+                let key = try rig.certified(RawTPM.born.union(.userWithAuth), [])
+                return try await rig.verify(key, nil, require: .presence)
             },
             Attempt(6, "this key signs", .done) { rig in
-                let area = RawTPM.signingArea(
-                    RawTPM.born.union(.userWithAuth), [RawTPM.certifyBranch])
+                let area = RawTPM.signingArea(RawTPM.born.union(.userWithAuth))
                 _ = try rig.own.sign(Array(rig.challenge), with: rig.own.create(area))
                 return .done
             },
@@ -110,7 +107,10 @@ struct RefusalTableTests {
                     rig.good, RawTPM.Finger(rig.finger.approvalKey, user: 1001).presence)
             },
             Attempt(10, "a branch that is not declared", .refused(.wrongPolicy)) { rig in
-                try await rig.verify(rig.good, #"{"version":1,"branches":[\#(rig.finger.json)]}"#)
+                let second = try other(rig)
+                let key = try rig.certified(
+                    RefusalRig.gated, rig.finger.branches + second.branches)
+                return try await rig.verify(key, rig.finger.presence)
             },
             Attempt(11, "a hidden branch PolicyAuthValue", .refused(.wrongPolicy)) { rig in
                 let branches = rig.finger.branches + [PolicyDigest().authValue()]
@@ -125,8 +125,7 @@ struct RefusalTableTests {
             -> RefusalRig.Outcome
         {
             let key = try rig.own.importing(rig.software, attributes, rig.finger.branches)
-            return try await rig.verify(
-                rig.certified(key, rig.finger.branches), rig.finger.presence)
+            return try await rig.verify(rig.certified(key), rig.finger.presence)
         }
         return [
             Attempt(12, "an imported software key", .refused(.wrongAttributes)) {
@@ -221,14 +220,47 @@ struct RefusalTableTests {
                 // The TPM has three slots.
                 try rig.own.tpm.execute(FlushContext(parent.handle))
                 let said = try rig.own.certify(
-                    object, rig.finger.branches, by: rig.attestationKey,
-                    challenge: Array(rig.challenge))
+                    object, by: rig.attestationKey, challenge: Array(rig.challenge))
                 return try await rig.verify((key, RefusalRig.Said(said)), rig.finger.presence)
             },
             Attempt(23, "a restricted key", .refused(.wrongAttributes)) { rig in
                 let key = try rig.certified(
                     RefusalRig.gated.union(.restricted), rig.finger.branches)
                 return try await rig.verify(key, rig.finger.presence)
+            },
+        ]
+    }
+
+    /// Policies with a branch for a command, which names no role of the key.
+    private static var branches: [Attempt] {
+        func permissive(_ rig: RefusalRig) throws -> (RawTPM.Key, [PolicyDigest]) {
+            let branches = rig.finger.branches + [RawTPM.certifyBranch]
+            let key = try rig.own.create(
+                RawTPM.signingArea(RawTPM.born.union([.adminWithPolicy, .noDA]), branches))
+            return (key, branches)
+        }
+        return [
+            Attempt(45, "a finger key with a branch for Certify signs a statement", .done) { rig in
+                let (key, branches) = try permissive(rig)
+                let said = try rig.own.certifyParent(
+                    bySatisfying: branches, of: key, challenge: Array(rig.challenge))
+                guard case .ecdsa(_, let r, let s) = said.signature else { return .tpm(0) }
+                let signature = try #require(ECDSASignature(r: r, s: s))
+                #expect(
+                    try P256Area(Data(key.area.marshalled)).publicKey.isValid(
+                        signature, for: MessageDigest(sha256: said.bytes)))
+                return .done
+            },
+            // This is why attempts 46 and 47 must be refused.
+            Attempt(46, "this branch, declared", .refused(.wrongPolicy)) { rig in
+                let (key, _) = try permissive(rig)
+                return try await rig.verify(
+                    rig.created(key),
+                    #"{"version":1,"branches":[\#(rig.finger.json),{"type":"certify"}]}"#)
+            },
+            Attempt(47, "this branch, not declared", .refused(.wrongPolicy)) { rig in
+                let (key, _) = try permissive(rig)
+                return try await rig.verify(rig.created(key), rig.finger.presence)
             },
         ]
     }

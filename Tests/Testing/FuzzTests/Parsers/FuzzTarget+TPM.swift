@@ -57,7 +57,7 @@ extension FuzzTarget {
         _ = try? StorageRoot(anchor: Data(input))
         if let protection = try? PresenceProtection(bytes: input) {
             try expect(protection.bytes == input, "a protection is written as something else")
-            _ = try? protection.digest(under: .userPresence, certifies: true)
+            _ = try? protection.digest(under: .userPresence)
         }
         guard let state = try? JSONDecoder().decode(AuthorityState.self, from: Data(input)) else {
             return

@@ -70,9 +70,10 @@ struct OpenKeystore: Keystore {
         throw refusal
     }
 
-    func attest(_ key: HardwareKey, for request: AttestationRequest) async throws(KeystoreError)
-        -> KeyAttestation
-    {
+    func attest(
+        _ key: HardwareKey, for request: AttestationRequest,
+        authorizedBy presence: (any PresenceAuthority)?
+    ) async throws(KeystoreError) -> KeyAttestation {
         throw refusal
     }
 }

@@ -211,9 +211,10 @@ final class PaperKeystore: RevokingKeystore, AttestingKeystore {
         )
     }
 
-    func attest(_ key: HardwareKey, for request: AttestationRequest) async throws(KeystoreError)
-        -> KeyAttestation
-    {
+    func attest(
+        _ key: HardwareKey, for request: AttestationRequest,
+        authorizedBy presence: (any PresenceAuthority)?
+    ) async throws(KeystoreError) -> KeyAttestation {
         guard fault == .attestsAnything else {
             throw .unsupported("paper attests nothing", recovery: "Use hardware.")
         }

@@ -11,7 +11,7 @@ extension KeystoreContract {
     func attestsInForms(_ keystore: any Keystore) async throws {
         let key = try await makeKey(keystore, guarded)
         let request = AttestationRequest(
-            challenge: Data(repeating: 7, count: 64), issuer: Self.issuer)
+            challenge: Data(repeating: 7, count: 32), issuer: Self.issuer)
         guard keystore.isAttestable(key) else {
             await Self.expect(.unsupported, of: "attest") {
                 _ = try await keystore.attest(key, for: request)
@@ -20,7 +20,7 @@ extension KeystoreContract {
         }
         let attestation = try await keystore.attest(key, for: request)
         #expect(attestation.publicArea.firstRange(of: key.publicKey.x) != nil)
-        for count in [7, 65] {
+        for count in [7, 33] {
             await Self.expect(.invalidInput, of: "attest with a challenge of \(count) bytes") {
                 _ = try await keystore.attest(
                     key, for: AttestationRequest(challenge: Data(count: count), issuer: Self.issuer)
@@ -36,7 +36,7 @@ extension KeystoreContract {
         let stored = try JSONDecoder().decode(
             KeyAttestation.self, from: JSONEncoder().encode(attestation))
         #expect(stored == attestation)
-        for form in [Self.form, .acme] {
+        for form in [Self.form, .enrolment(rpID: "id.example.com", origin: Self.issuer), .acme] {
             await Self.expect(.wrongState, of: "attest before the activation") {
                 _ = try await keystore.attest(
                     key,
@@ -44,6 +44,11 @@ extension KeystoreContract {
                         challenge: Data(repeating: 7, count: 32), issuer: Self.issuer, form: form))
             }
         }
+        // For a key with its own PIN, the hardware requires the PIN.
+        let certified = AttestationRequest(
+            challenge: Data(repeating: 7, count: 64), issuer: Self.issuer, form: .certify)
+        let said = try await keystore.attest(key, for: certified, authorizedBy: person(.right))
+        #expect(said.statement.firstRange(of: certified.challenge) != nil)
     }
 
     /// - Returns: nil for a wrapper of hardware without attestation keys.
