@@ -19,8 +19,8 @@ package struct AttestationRecord: Hashable, Sendable, Codable {
     package let presence: String?
     package let reuseSeconds: Int
     package let diesWithFingers: Bool
-    /// The Name of the approval key in base64url.
-    package let approvalKey: String?
+    /// The Names of all approval keys whose approval opens the key, in base64url.
+    package let approvalKeys: [String]
     /// The serial number of the certificate of the attestation key or of slot F9, in base64url.
     package let certificateSerial: String
     /// Seconds since 1970.
@@ -31,7 +31,7 @@ package struct AttestationRecord: Hashable, Sendable, Codable {
         case isSimulated = "simulated"
         case reuseSeconds = "reuse"
         case diesWithFingers = "dies_with_fingers"
-        case approvalKey = "approval_key"
+        case approvalKeys = "approval_keys"
         case certificateSerial = "certificate_serial"
     }
 
@@ -56,7 +56,7 @@ package struct AttestationRecord: Hashable, Sendable, Codable {
         presence = verdict.presence?.rawValue
         reuseSeconds = verdict.reuseSeconds
         diesWithFingers = verdict.diesWithFingers
-        approvalKey = verdict.approvalKey.map { Base64URL.encode($0) }
+        approvalKeys = verdict.approvalKeys.map { Base64URL.encode($0) }
         certificateSerial = Base64URL.encode(verdict.certificateSerial)
         self.time = time.timeIntervalSince1970
     }

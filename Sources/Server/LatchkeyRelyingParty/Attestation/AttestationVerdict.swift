@@ -42,9 +42,10 @@ public struct AttestationVerdict: Hashable, Sendable {
     public let reuseSeconds: Int
     /// Whether the key stops working when the user's enrolled fingers change.
     public let diesWithFingers: Bool
-    /// The Name of the approval key, 34 bytes: the unknown one if ``presence`` is nil. nil if no
-    /// approval opens the key.
-    public let approvalKey: Data?
+    /// The Names of all approval keys whose approval opens the key, 34 bytes each, in the order of
+    /// its policy. If ``presence`` is nil, one of them is unknown. Empty if no approval opens the
+    /// key.
+    public let approvalKeys: [Data]
     /// The serial number of the certificate of the attestation key or of the YubiKey's slot F9,
     /// big-endian.
     public let certificateSerial: Data

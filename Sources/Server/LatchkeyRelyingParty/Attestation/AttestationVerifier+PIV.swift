@@ -81,7 +81,7 @@ extension AttestationVerifier {
             presence: presence,
             provesPIN: [.pin, .touchAndPIN, .fingerOrPIN].contains(presence) ? .form : .none,
             reuseSeconds: 0,
-            diesWithFingers: false, approvalKey: nil, certificateSerial: Data(card.serialNumber))
+            diesWithFingers: false, approvalKeys: [], certificateSerial: Data(card.serialNumber))
     }
 
     /// - Parameters:

@@ -114,16 +114,15 @@ public struct AttestationVerifier: Sendable {
         guard opensWithAuthValue || policy.hasPIN || !policy.approvalKeys.isEmpty else {
             throw AttestationError(.wrongPolicy, "there is no way to use the key")
         }
-        var unknown: TPMName?
-        for name in policy.approvalKeys where unknown == nil {
-            let isKnown = try await approvalKeys.isApprovalKey(
+        var isUnknown = false
+        for name in policy.approvalKeys where !isUnknown {
+            isUnknown = try await !approvalKeys.isApprovalKey(
                 Data(name.bytes), inTPMOf: signer.publicKey)
-            if !isKnown { unknown = name }
         }
         let presence: AssuranceLevel.EnforcedPresence? =
             if isBare {
                 AssuranceLevel.EnforcedPresence.none
-            } else if unknown != nil {
+            } else if isUnknown {
                 nil
             } else if policy.approvalKeys.isEmpty {
                 .pin
@@ -134,7 +133,7 @@ public struct AttestationVerifier: Sendable {
             publicKey: area.publicKey, hardware: signer.hardware, presence: presence,
             provesPIN: hasPIN && !isBare ? .form : .none, reuseSeconds: policy.reuseSeconds,
             diesWithFingers: policy.isBoundToFingers && !hasPIN && !isBare,
-            approvalKey: (unknown ?? policy.approvalKeys.first).map { Data($0.bytes) },
+            approvalKeys: policy.approvalKeys.map { Data($0.bytes) },
             certificateSerial: signer.serialNumber)
     }
 

@@ -20,6 +20,7 @@ struct TestTPM: Sendable {
     private let endorsementKey = P256.Signing.PrivateKey()
     let attestationKey = P256.Signing.PrivateKey()
     private let approvalKey = P256.Signing.PrivateKey()
+    private let secondApprovalKey = P256.Signing.PrivateKey()
 
     /// The kinds of keys that the TPM can create.
     enum Kind: Sendable {
@@ -28,6 +29,8 @@ struct TestTPM: Sendable {
         case pin
         /// Opens with an approval by the approval key only.
         case finger(reuse: UInt16 = 0)
+        /// Opens with an approval by either of the two approval keys only.
+        case twoBrokers
         /// A software key, imported into the TPM.
         case imported
     }
@@ -131,6 +134,27 @@ struct TestTPM: Sendable {
     /// The Name of the approval key.
     var approvalKeyName: Data { Self.tpmName(approvalArea) }
 
+    private var secondApprovalArea: Data { Self.area(secondApprovalKey.publicKey, 0x0004_0472) }
+
+    /// The Name of the second approval key.
+    var secondApprovalKeyName: Data { Self.tpmName(secondApprovalArea) }
+
+    /// The digest and the JSON of a branch that an approval key opens.
+    private static func branch(of approvalArea: Data, reuse: UInt16 = 0) -> (
+        digest: PolicyDigest, json: String
+    ) {
+        let reference = TPMWriter(
+            TPM2B(Array("org.latchkey.presence/v1/approval".utf8)), UInt32(1000),
+            TPM2B(Array("biometry-any".utf8)), reuse, TPM2B())
+        let digest = PolicyDigest().signed(
+            by: TPMName(bytes: Array(tpmName(approvalArea))),
+            policyRef: Array(SHA256.hash(data: reference.bytes)))
+        let json =
+            #"{"type":"signed","key":"\#(Base64URL.encode(approvalArea))","user":1000,"requirement":"biometry-any","#
+            + #""reuse":\#(reuse)}"#
+        return (digest, json)
+    }
+
     /// The public area of a key and the JSON of its branches.
     private func area(_ kind: Kind, _ key: P256.Signing.PublicKey) -> (
         area: Data, presence: String?
@@ -140,18 +164,18 @@ struct TestTPM: Sendable {
         case .pin: return (Self.area(key, 0x0004_0072), nil)
         case .imported: return (Self.area(key, 0x0004_0440), nil)
         case .finger(let reuse):
-            let text = Array("org.latchkey.presence/v1/approval".utf8)
-            let reference = TPMWriter(
-                TPM2B(text), UInt32(1000), TPM2B(Array("biometry-any".utf8)), reuse, TPM2B())
-            let digest = PolicyDigest().signed(
-                by: TPMName(bytes: Array(approvalKeyName)),
-                policyRef: Array(SHA256.hash(data: reference.bytes)))
-            let branch =
-                #"{"type":"signed","key":"\#(Base64URL.encode(approvalArea))","user":1000,"requirement":"biometry-any","#
-                + #""reuse":\#(reuse)}"#
+            let branch = Self.branch(of: approvalArea, reuse: reuse)
             return (
-                Self.area(key, 0x0004_04b2, policy: digest.bytes),
-                #"{"version":1,"branches":[\#(branch)]}"#
+                Self.area(key, 0x0004_04b2, policy: branch.digest.bytes),
+                #"{"version":1,"branches":[\#(branch.json)]}"#
+            )
+        case .twoBrokers:
+            let branches = [approvalArea, secondApprovalArea].map { Self.branch(of: $0) }
+            return (
+                Self.area(
+                    key, 0x0004_04b2,
+                    policy: PolicyDigest.or(branches.map(\.digest))?.bytes ?? []),
+                #"{"version":1,"branches":[\#(branches.map(\.json).joined(separator: ","))]}"#
             )
         }
     }

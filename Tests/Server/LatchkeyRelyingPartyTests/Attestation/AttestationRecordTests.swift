@@ -16,7 +16,7 @@ import Testing
             publicKey: try PublicKey(
                 x963Representation: P256.Signing.PrivateKey().publicKey.x963Representation),
             hardware: hardware, presence: presence, provesPIN: .none, reuseSeconds: reuse,
-            diesWithFingers: diesWithFingers, approvalKey: Data([0, 11]),
+            diesWithFingers: diesWithFingers, approvalKeys: [Data([0, 11])],
             certificateSerial: Data([1, 2]))
     }
 
@@ -72,7 +72,7 @@ import Testing
         #expect(record.text == text)
         #expect(record.level == "presence" && record.presence == presence?.rawValue)
         #expect(record.isSimulated == verdict.isSimulated)
-        #expect(record.approvalKey == "AAs" && record.certificateSerial == "AQI")
+        #expect(record.approvalKeys == ["AAs"] && record.certificateSerial == "AQI")
         #expect(record.time == AttestationRig.time.timeIntervalSince1970)
         #expect(
             try CanonicalJSON.decode(AttestationRecord.self, from: CanonicalJSON.text(record))

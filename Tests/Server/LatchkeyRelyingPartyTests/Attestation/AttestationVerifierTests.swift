@@ -153,7 +153,7 @@ import X509
             #expect(verdict.provesPIN == .none)
             #expect(verdict.reuseSeconds == 0)
             #expect(!verdict.diesWithFingers)
-            #expect(try verdict.approvalKey == AttestationVectors.bytes("broker.name"))
+            #expect(try verdict.approvalKeys == [AttestationVectors.bytes("broker.name")])
 
             let simulated = AttestationVerifier(
                 anchors: AttestationAnchors(simulated: root), approvalKeys: known,
@@ -272,7 +272,7 @@ import X509
         }
         let verdict = try await verify(statement, knowsApprovalKey: false)
         #expect(verdict.presence == nil)
-        #expect(verdict.approvalKey == Data(AttestationRig.tpmName(of: rig.approvalArea())))
+        #expect(verdict.approvalKeys == [Data(AttestationRig.tpmName(of: rig.approvalArea()))])
         // A second approval key in the policy is as bad.
         let other = AttestationRig.area(
             P256.Signing.PrivateKey().publicKey, attributes: ObjectAttributes(rawValue: 0x0004_0472)
@@ -281,7 +281,9 @@ import X509
         await expect(.unknownApprovalKey) {
             try await verify(both, AttestationRig.expectation(.init(.finger)))
         }
-        #expect(try await verify(both).approvalKey == Data(AttestationRig.tpmName(of: other)))
+        #expect(
+            try await verify(both).approvalKeys
+                == [rig.approvalArea(), other].map { Data(AttestationRig.tpmName(of: $0)) })
     }
 
     @Test func `the longest reuse counts, and is limited for fingers`() async throws {
