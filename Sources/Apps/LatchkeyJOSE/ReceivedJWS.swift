@@ -64,7 +64,8 @@ package struct ReceivedJWS: Sendable {
 
     /// Checks that one of the keys created the signature with RS256 or ES256.
     package func verify(with keys: JWKSet) throws(JWSFlaw) {
-        guard let algorithm = header["alg"]?.string, header["kid"] == nil || header["kid"]?.string != nil
+        guard let algorithm = header["alg"]?.string,
+            header["kid"] == nil || header["kid"]?.string != nil
         else { throw JWSFlaw(.unreadable, "the header has no alg, or a kid that is not a string") }
         let message = Data(signingInput.utf8)
         let check: (JWK) -> Bool

@@ -181,7 +181,8 @@ package enum IDTokenFlaw: Error, Hashable, Sendable {
     case login
 
     /// Runs `body`, and throws the flaw of a JWS as the flaw of an ID token.
-    static func translating<Value>(_ body: () throws(JWSFlaw) -> Value) throws(IDTokenFlaw) -> Value {
+    static func translating<Value>(_ body: () throws(JWSFlaw) -> Value) throws(IDTokenFlaw) -> Value
+    {
         do {
             return try body()
         } catch {

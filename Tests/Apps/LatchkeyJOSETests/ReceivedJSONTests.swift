@@ -72,7 +72,9 @@ struct ReceivedJWSTests {
         [header, payload, "s"].map { Base64URL.encode(Data($0.utf8)) }.joined(separator: ".")
     }
 
-    @Test(arguments: ["", "a.b", "e30.e30.e30.e30", "e30=.e30.AA", "..", "e30.W10.AA", "W10.e30.AA"])
+    @Test(arguments: [
+        "", "a.b", "e30.e30.e30.e30", "e30=.e30.AA", "..", "e30.W10.AA", "W10.e30.AA",
+    ])
     func `only three parts in base64url with two JSON objects are read`(text: String) throws {
         let error = #expect(throws: JWSFlaw.self) { try ReceivedJWS(text) }
         #expect(error?.code == .unreadable)

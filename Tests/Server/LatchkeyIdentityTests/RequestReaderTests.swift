@@ -103,7 +103,10 @@ import Testing
             for (path, body) in [
                 (TestServer.lockerPath, #"{"assertion":"a","assertion":"b"}"#),
                 (TestServer.lockerPath, #"{"assertion":"a","attestation":{"x":[{"y":1,"y":1}]}}"#),
-                ("/attestation/activation", String(try tpm.activationBody.dropLast()) + #","ek_certificates":[]}"#),
+                (
+                    "/attestation/activation",
+                    String(try tpm.activationBody.dropLast()) + #","ek_certificates":[]}"#
+                ),
             ] {
                 try await server.post(path, json: body, bearer: bearer).expectRefusal(
                     400, "invalid_request", "request body is not a JSON object")

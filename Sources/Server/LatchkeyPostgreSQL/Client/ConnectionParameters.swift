@@ -95,7 +95,8 @@ struct ConnectionParameters: Sendable {
     {
         for (parameter, variable, standard) in files {
             let path =
-                given[parameter] ?? environment[variable] ?? "\(environment["HOME"] ?? "")/\(standard)"
+                given[parameter] ?? environment[variable]
+                ?? "\(environment["HOME"] ?? "")/\(standard)"
             // A value can also be a word, such as `system`; and libpq ignores a missing file.
             guard access(path, F_OK) == 0 else { continue }
             do {

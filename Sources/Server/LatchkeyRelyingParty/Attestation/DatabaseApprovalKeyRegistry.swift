@@ -197,7 +197,8 @@ public struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
 
     /// The same in a transaction of the registry's database.
     package func isEnrolled(_ name: Data, in connection: any SQLConnection) throws -> Bool {
-        try connection.row("SELECT 1 FROM latchkey_approval_key WHERE name = \(name) LIMIT 1") != nil
+        try connection.row("SELECT 1 FROM latchkey_approval_key WHERE name = \(name) LIMIT 1")
+            != nil
     }
 
     public func isApprovalKey(_ name: Data, inTPMOf attestationKey: PublicKey) async throws -> Bool

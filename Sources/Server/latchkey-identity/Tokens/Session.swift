@@ -70,7 +70,8 @@ struct SessionPolicy: Sendable {
         case nil: return Session(user: user, grant: grant, enrolment: nil)
         case .biometric:
             guard configuration.allowsBiometricLogin,
-                let device = try grant.deviceID.flatMap({ try devices.device(id: $0, in: database) }),
+                let device = try grant.deviceID.flatMap({ try devices.device(id: $0, in: database) }
+                ),
                 device.userID == user.id
             else { return nil }
             try attestation?.requireProof(device.attestation, for: client, in: database)

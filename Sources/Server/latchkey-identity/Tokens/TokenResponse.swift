@@ -2,7 +2,7 @@ import FoundationEssentials
 import Latchkey
 import LatchkeyRelyingParty
 
-/// New random tokens, which nobody knows yet.
+/// New random tokens of a session. The client gets them after they are stored.
 struct NewTokens: Sendable {
     let access = OpaqueToken.bytes()
     /// Seconds.

@@ -33,8 +33,10 @@ extension RecordingTransport.Recording {
     var jwt: (header: [String: Any], payload: [String: Any])? {
         guard
             let parts = form["jwt"].flatMap({ try? ReceivedJWS($0) }),
-            let header = try? JSONSerialization.jsonObject(with: parts.headerJSON) as? [String: Any],
-            let payload = try? JSONSerialization.jsonObject(with: parts.payloadJSON) as? [String: Any]
+            let header = try? JSONSerialization.jsonObject(with: parts.headerJSON)
+                as? [String: Any],
+            let payload = try? JSONSerialization.jsonObject(with: parts.payloadJSON)
+                as? [String: Any]
         else { return nil }
         return (header, payload)
     }
