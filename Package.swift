@@ -175,7 +175,7 @@ let server: Room = [
     COpenSSL Latchkey LatchkeyJOSE LatchkeyPlatform TPM2 SwiftASN1 X509 Crypto CryptoExtras
     """,
     // Separate, so that a server needs only the client of its database.
-    "LatchkeySQLite": "LatchkeyRelyingParty GRDB",
+    "LatchkeySQLite": "Latchkey LatchkeyRelyingParty GRDB",
     "LatchkeyPostgreSQL": "CPostgreSQL Latchkey LatchkeyPlatform LatchkeyRelyingParty",
 ]
 let serverPrograms: Room = [

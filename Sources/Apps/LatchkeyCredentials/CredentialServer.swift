@@ -124,7 +124,7 @@ public struct TokenIntrospection: Hashable, Sendable, HasClaims {
 
     init?(_ body: Data) {
         guard
-            let claims = try? JSONDecoder().decode([String: JSONValue].self, from: body),
+            let claims = try? ReceivedJSON.decode([String: JSONValue].self, from: body),
             let isActive = claims["active"]?.bool
         else { return nil }
         self.isActive = isActive

@@ -16,7 +16,7 @@ extension Token {
     public init(
         response: Data, context: Context? = nil, id: String? = nil, receivedAt: Date = Date()
     ) throws(CredentialError) {
-        guard let members = try? JSONDecoder().decode([String: JSONValue].self, from: response)
+        guard let members = try? ReceivedJSON.decode([String: JSONValue].self, from: response)
         else {
             throw .unreadable("the response is not a JSON object")
         }

@@ -164,7 +164,7 @@ extension Token {
     func refreshed(
         by answer: Data, at now: Date, serverDate: Date?
     ) throws(CredentialError) -> RefreshAnswer {
-        guard let members = try? JSONDecoder().decode([String: JSONValue].self, from: answer) else {
+        guard let members = try? ReceivedJSON.decode([String: JSONValue].self, from: answer) else {
             throw .invalidResponse("the server's response does not follow the protocol")
         }
         var merged = response

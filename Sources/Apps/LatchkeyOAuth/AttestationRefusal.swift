@@ -38,8 +38,9 @@ package enum AttestationRefusal: Error, Hashable, Sendable {
             return (
                 "the server requires a proof that the key is in hardware, and this login has none",
                 Recovery(
-                    "Disable biometric login, log in again, and enable it: the new key has a proof.",
-                    .disable, .login, .enable)
+                    "Log in in the browser and replace the key, because a new one has a proof: disable biometric login and "
+                        + "enable it again, or revoke the device's enrolment and enrol it again.",
+                    .login, .disable, .enable)
             )
         case .refused(let reason): return Self.refused(reason)
         case .unknownRequirement(let name):

@@ -26,12 +26,17 @@ package struct IDToken: Decodable, Hashable, Sendable {
         case authTime = "auth_time"
     }
 
-    /// - Returns: nil unless the text is a compact JWS whose payload has the required claims.
-    package init?(compact: String) {
-        guard
-            let parts = JWS.parse(compact),
-            let token = try? JSONDecoder().decode(IDToken.self, from: parts.payload)
-        else { return nil }
+    /// Reads the claims of a token.
+    ///
+    /// - Throws: ``IDTokenFlaw``: `criticalExtension`, or `unreadable` unless the text is a compact
+    ///   JWS whose payload has the required claims.
+    init(compact: String) throws(IDTokenFlaw) {
+        let payload = try IDTokenFlaw.translating { () throws(JWSFlaw) in
+            try ReceivedJWS(compact).payloadJSON
+        }
+        guard let token = try? JSONDecoder().decode(IDToken.self, from: payload) else {
+            throw .unreadable
+        }
         self = token
     }
 

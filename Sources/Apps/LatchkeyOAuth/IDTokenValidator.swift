@@ -69,7 +69,7 @@ package struct IDTokenValidator: Sendable {
         _ compact: String, _ expected: Expectations = Expectations(), now: Date,
         serverDate: Date? = nil
     ) throws(IDTokenFlaw) -> IDToken {
-        guard let token = IDToken(compact: compact) else { throw .unreadable }
+        let token = try IDToken(compact: compact)
         guard token.iss == issuer else { throw .issuer(token.iss) }
         guard isAudience(token.aud, authorizedParty: token.azp) else { throw .audience }
         try checkTimes(
@@ -95,15 +95,8 @@ package struct IDTokenValidator: Sendable {
 
     /// Validates the signature only.
     package func checkSignature(_ compact: String, _ keys: JWKSet) throws(IDTokenFlaw) {
-        guard let parts = JWS.parse(compact) else { throw .unreadable }
-        do throws(SignatureFlaw) {
-            try parts.verify(with: keys)
-        } catch {
-            switch error {
-            case .unreadable: throw .unreadable
-            case .criticalExtension: throw .criticalExtension
-            case .signature: throw .signature
-            }
+        try IDTokenFlaw.translating { () throws(JWSFlaw) in
+            try ReceivedJWS(compact).verify(with: keys)
         }
     }
 
@@ -186,6 +179,20 @@ package enum IDTokenFlaw: Error, Hashable, Sendable {
     case hash(String)
     /// The user logged in too early, or the token has no `auth_time`.
     case login
+
+    /// Runs `body`, and throws the flaw of a JWS as the flaw of an ID token.
+    static func translating<Value>(_ body: () throws(JWSFlaw) -> Value) throws(IDTokenFlaw) -> Value
+    {
+        do {
+            return try body()
+        } catch {
+            switch error.code {
+            case .unreadable: throw .unreadable
+            case .criticalExtension: throw .criticalExtension
+            case .signature: throw .signature
+            }
+        }
+    }
 
     /// The cause, to continue the clause "the server's ID token".
     package var reason: String {

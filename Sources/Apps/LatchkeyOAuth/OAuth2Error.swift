@@ -1,5 +1,6 @@
 package import FoundationEssentials
 package import Latchkey
+internal import LatchkeyJOSE
 
 /// A server's error in the form of RFC 6749 section 5.2, as a client receives it.
 ///
@@ -63,14 +64,14 @@ public struct ServerRefusal: Hashable, Sendable {
 
     /// Reads the error in a body (RFC 6749 section 5.2), with any content type.
     package init(status: Int, body: Data) {
-        if let body = try? JSONDecoder().decode(OAuthBody.self, from: body) {
+        if let body = try? ReceivedJSON.decode(OAuthBody.self, from: body) {
             self.init(
                 OAuth2Error(
                     error: body.error, description: body.error_description, uri: body.error_uri,
                     reason: body.reason),
                 status: status)
         } else {
-            let error = try? JSONDecoder().decode(APIBody.self, from: body).error
+            let error = try? ReceivedJSON.decode(APIBody.self, from: body).error
             self.init(
                 serverError: error.map {
                     ServerError(name: $0.name, reason: $0.reason, message: $0.message)

@@ -73,10 +73,10 @@ package struct ServerResponse<Code: OAuthErrorCode>: Sendable {
         return self
     }
 
-    /// Decodes the body as JSON, with any content type.
+    /// Decodes the body as JSON without repeated names, with any content type.
     package func json<T: Decodable>(_ type: T.Type) throws(LatchkeyError<Code>) -> T {
         do {
-            return try JSONDecoder().decode(type, from: body)
+            return try ReceivedJSON.decode(type, from: body)
         } catch {
             throw LatchkeyError(.malformed)
         }

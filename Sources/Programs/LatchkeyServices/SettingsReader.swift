@@ -61,14 +61,13 @@ struct SettingsReader {
     /// only, so that a misspelt setting is an error.
     private static func settings(in path: String) throws(KeystoreError) -> [String: JSONValue] {
         guard FileManager.default.fileExists(atPath: path) else { return [:] }
-        try TrustedFile.check(path)
-        let contents: Data
+        let contents = try TrustedFile.contents(of: path)
+        let settings: [String: JSONValue]
         do {
-            contents = try Data(contentsOf: URL(filePath: path))
+            settings = try ReceivedJSON.decode([String: JSONValue].self, from: contents)
+        } catch ReceivedJSON.Flaw.repeatedName(let name) {
+            throw unreadable(path, "‘\(name)’ is set twice")
         } catch {
-            throw unreadable(path, "it cannot be read (\(error))")
-        }
-        guard let settings = try? JSONDecoder().decode(JSONValue.self, from: contents).object else {
             throw unreadable(path, "it is not a JSON object")
         }
         guard let unknown = settings.keys.sorted().first(where: { !names.contains($0) }) else {

@@ -22,13 +22,13 @@ public struct BiometricRequest: Sendable {
     let issuedAt: Double?
     let expiresAt: Double?
     let notBefore: Double?
-    let jws: ClientJWS
+    let jws: ReceivedJWS
 
     /// Reads a compact JWS.
     ///
     /// - Throws: ``BiometricRequestError`` with code `unparsable` or `invalidAction`.
     public init(_ compact: String) throws(BiometricRequestError) {
-        jws = try ClientJWS(compact, invalid: BiometricRequestReason.unparsable)
+        jws = try ReceivedJWS(request: compact, invalid: BiometricRequestReason.unparsable)
         let payload = jws.payload
         key = if let jwk = jws.header["jwk"] { try JSONWebKey(jwk) } else { nil }
         issuedAt = try Self.time("iat", of: payload)
@@ -77,43 +77,30 @@ public struct BiometricAudience: Hashable, Sendable {
     }
 }
 
-/// A client's compact JWS with a JSON header and payload. Nothing about it is verified.
-struct ClientJWS: Sendable {
-    /// The maximum length in bytes.
-    static let maximumLength = 16_384
+extension ReceivedJWS {
+    /// The maximum length of a request in bytes.
+    private static let maximumLength = 16_384
     /// The maximum number of JSON separators in the payload: those of 4096 bytes of a locker's
     /// metadata, `[0,0,…]`, and 150 more.
-    static let maximumSeparators = 2200
+    private static let maximumPayloadSeparators = 2200
 
-    let header: [String: JSONValue]
-    let payload: [String: JSONValue]
-    let signature: Data
-    let signingInput: String
-
+    /// Reads a client's request.
+    ///
     /// - Parameter code: The code of the error for a text that is not such a JWS.
-    init<Code>(_ compact: String, invalid code: Code) throws(VerificationError<Code>) {
-        func invalid(_ detail: String) -> VerificationError<Code> {
-            VerificationError(code, "invalid JWT: \(detail)")
+    init<Code>(request compact: String, invalid code: Code) throws(VerificationError<Code>) {
+        do {
+            try self.init(
+                compact, maximumLength: Self.maximumLength,
+                maximumHeaderSeparators: ReceivedJSON.requestSeparators,
+                maximumPayloadSeparators: Self.maximumPayloadSeparators)
+        } catch {
+            throw VerificationError(code, "invalid JWT: \(error.detail)")
         }
-        func object(
-            _ json: Data, _ name: String, maximumSeparators: Int = 512
-        ) throws(VerificationError<Code>) -> [String: JSONValue] {
-            guard
-                let value = try? ClientJSON.decode(
-                    [String: JSONValue].self, from: json, maximumSeparators: maximumSeparators)
-            else {
-                throw invalid("the \(name) is not a JSON object")
-            }
-            return value
-        }
-
-        guard compact.utf8.count <= Self.maximumLength else { throw invalid("too long") }
-        guard let parts = JWS.parse(compact) else {
-            throw invalid("not a compact JWS with one signature")
-        }
-        header = try object(parts.header, "header")
-        payload = try object(parts.payload, "payload", maximumSeparators: Self.maximumSeparators)
-        signature = parts.signature
-        signingInput = parts.signingInput
     }
+}
+
+extension ReceivedJSON {
+    /// The maximum number of separators in a client's JSON. A genuine request has fewer than 200,
+    /// unless an app adds its own data.
+    package static let requestSeparators = 512
 }

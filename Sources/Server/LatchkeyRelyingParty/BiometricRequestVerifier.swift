@@ -114,20 +114,7 @@ public struct BiometricRequestVerifier: Sendable {
         guard let kid = request.keyID.flatMap(KeyID.init) else {
             throw unacceptable("kid is not 8 to 64 characters of A-Z a-z 0-9 _ -")
         }
-        if let key = request.key {
-            guard !key.hasPrivateMembers else { throw unacceptable("the jwk has private members") }
-            guard key.use ?? "sig" == "sig" else {
-                throw unacceptable("the jwk is not for signatures")
-            }
-            if action == .setup {
-                guard let publicKey = key.publicKey else {
-                    throw unacceptable("the jwk has an unsupported key type")
-                }
-                guard key.algorithm ?? publicKey.algorithm == publicKey.algorithm else {
-                    throw unacceptable("the jwk is for another algorithm")
-                }
-            }
-        }
+        if let objection = request.key?.objection { throw unacceptable(objection) }
         guard let challenge = payload["challenge"]?.string else {
             throw unacceptable("there is no challenge")
         }
@@ -182,20 +169,22 @@ public enum BiometricRequestReason: String, Sendable {
     case unknownDevice
     /// The signature does not verify, or the header names another key.
     case invalidSignature
-    /// A device with this key name is registered already, for this user or another.
+    /// A device with this key name is registered already, for this user or another. The response is
+    /// that of ``invalidSignature``, so that it reveals no name.
     case duplicateKeyID
 }
 
 extension BiometricRequestError {
-    /// The token endpoint's response, as on deployed Authgear servers.
+    /// The token endpoint's response, as on deployed Authgear servers; except for `duplicateKeyID`,
+    /// to which they answer 500.
     public var oauthError: OAuthError {
         switch code {
         case .unparsable: .invalidRequest(detail)
         case .wrongAudience: .invalidRequest("the JWT is not for this server and client")
         case .invalidAction: .invalidRequest("invalid action: \(detail)")
-        case .unacceptable, .challengeRejected, .incompleteSetup, .unknownDevice, .invalidSignature:
+        case .unacceptable, .challengeRejected, .incompleteSetup, .unknownDevice, .invalidSignature,
+            .duplicateKeyID:
             .invalidGrant("InvalidCredentials")
-        case .duplicateKeyID: .serverError
         }
     }
 }

@@ -119,6 +119,17 @@ struct JSONWebKey: Hashable, Sendable {
         }
     }
 
+    /// The reason why the key may not sign requests; nil if it may.
+    var objection: String? {
+        if hasPrivateMembers { return "the jwk has private members" }
+        guard use ?? "sig" == "sig" else { return "the jwk is not for signatures" }
+        guard let publicKey else { return "the jwk has an unsupported key type" }
+        guard algorithm ?? publicKey.algorithm == publicKey.algorithm else {
+            return "the jwk is for another algorithm"
+        }
+        return nil
+    }
+
     private static func bytes(_ name: String, of members: [String: JSONValue])
         throws(BiometricRequestError) -> Data
     {

@@ -220,12 +220,36 @@ public struct DatabaseDeviceRegistry: DeviceRegistry {
             "DELETE FROM latchkey_device WHERE project = \(project) AND id = \(id)") == 1
     }
 
-    private func fetch(_ condition: SQLText) async throws -> [RegisteredDevice] {
-        let project = project
-        return try await database.read {
-            try $0.rows("SELECT * FROM latchkey_device WHERE project = \(project) AND \(condition)")
-                .map(Self.device)
+    /// Returns the device with this ID, of any user, in a transaction of the registry's database.
+    package func device(id: String, in connection: any SQLConnection) throws -> RegisteredDevice? {
+        try fetch("id = \(id)", in: connection).first
+    }
+
+    /// Confirms that a device still exists with its key, in the transaction that stores its session.
+    /// It cannot be removed until the transaction ends.
+    ///
+    /// - Returns: Whether it exists.
+    package func lock(_ device: RegisteredDevice, in connection: any SQLConnection) throws -> Bool {
+        let locked: SQLText =
+            switch connection.dialect {
+            case .sqlite: "id = \(device.id)"
+            case .postgreSQL: "id = \(device.id) FOR KEY SHARE"
+            }
+        return try fetch(locked, in: connection).contains {
+            $0.key == device.key && $0.userID == device.userID
         }
+    }
+
+    private func fetch(_ condition: SQLText) async throws -> [RegisteredDevice] {
+        try await database.read { try fetch(condition, in: $0) }
+    }
+
+    private func fetch(_ condition: SQLText, in connection: any SQLConnection) throws
+        -> [RegisteredDevice]
+    {
+        try connection.rows(
+            "SELECT * FROM latchkey_device WHERE project = \(project) AND \(condition)"
+        ).map(Self.device)
     }
 
     private static func device(_ row: SQLRow) throws -> RegisteredDevice {

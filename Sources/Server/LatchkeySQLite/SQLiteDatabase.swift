@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 public import GRDB
 internal import Glibc
+internal import Latchkey
 public import LatchkeyRelyingParty
 
 /// A SQLite database of GRDB, for a server of one process.
@@ -18,10 +19,11 @@ public struct SQLiteDatabase: SQLDatabase {
     /// values are overwritten.
     ///
     /// - Parameter creating: Whether to create a file that does not exist.
-    /// - Throws: ``SQLiteFileError`` if the file does not exist, belongs to another user or is
-    ///   accessible to other users; an error of GRDB if it is not a database.
+    /// - Throws: ``SQLiteFileError`` if the file does not exist, belongs to another user, is
+    ///   accessible to other users or in a directory in which they can replace it; an error of GRDB if it is not a database.
     public init(path: String, creating: Bool) throws {
         try Self.ensurePrivateFile(path, creating: creating)
+        try Self.ensureTrustedPath(path)
         var configuration = Self.configuration
         configuration.journalMode = .wal
         let queue = try DatabaseQueue(path: path, configuration: configuration)
@@ -63,6 +65,15 @@ public struct SQLiteDatabase: SQLDatabase {
             return try await body()
         } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
             throw SQLFailure(.timeout, "another process uses the database file for too long")
+        }
+    }
+
+    /// Refuses a directory in which other users can replace the file.
+    private static func ensureTrustedPath(_ path: String) throws(SQLiteFileError) {
+        do {
+            try TrustedFile.check(path)
+        } catch {
+            throw .init(path, "cannot be used: \(error.reason)", "Use a directory of your own")
         }
     }
 

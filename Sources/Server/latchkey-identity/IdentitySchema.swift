@@ -9,7 +9,7 @@ enum IdentitySchema {
         + LockerRegistry.migrations + DatabaseApprovalKeyRegistry.migrations
         + [SQLMigration("identity 1", sqlite: sqlite, postgreSQL: postgreSQL)]
 
-    /// Deleting an enrolment or an easy-access key deletes its grants. `name_key` is the user's name
+    /// Deleting a device, an enrolment or an easy-access key deletes its grants. `name_key` is the user's name
     /// with ASCII letters in lower case.
     private static let sqlite = """
         CREATE TABLE "user" (
@@ -24,7 +24,7 @@ enum IdentitySchema {
             id TEXT PRIMARY KEY NOT NULL,
             client_id TEXT NOT NULL,
             user_id TEXT NOT NULL REFERENCES "user" (id) ON DELETE CASCADE,
-            device_id TEXT,
+            device_id TEXT REFERENCES latchkey_device (id) ON DELETE CASCADE,
             enrolment_id TEXT REFERENCES latchkey_locker_enrolment (id) ON DELETE CASCADE,
             easy_access_kid TEXT,
             scope TEXT NOT NULL,
@@ -88,7 +88,7 @@ enum IdentitySchema {
             id TEXT PRIMARY KEY NOT NULL,
             client_id TEXT NOT NULL,
             user_id TEXT NOT NULL REFERENCES "user" (id) ON DELETE CASCADE,
-            device_id TEXT,
+            device_id TEXT REFERENCES latchkey_device (id) ON DELETE CASCADE,
             enrolment_id TEXT REFERENCES latchkey_locker_enrolment (id) ON DELETE CASCADE,
             easy_access_kid TEXT,
             scope TEXT NOT NULL,

@@ -134,12 +134,12 @@ struct ServeCommand: AsyncParsableCommand {
         fflush(nil)
     }
 
-    static func read(_ path: String) throws -> Data {
+    static func read(_ path: String) throws(ConfigurationError) -> Data {
         do {
-            return try Data(contentsOf: URL(filePath: path))
+            return try TrustedFile.contents(of: path)
         } catch {
             throw ConfigurationError(
-                "the configuration \(path) cannot be read", "Check its path and its permissions.")
+                "the configuration \(path) cannot be read: \(error.reason)", error.recovery)
         }
     }
 }

@@ -149,6 +149,33 @@ import Testing
         }
     }
 
+    /// The server's requirement is newer than the key that opened the session.
+    @Test func `a refresh with a key that lacks the required proof keeps the session, and says so`()
+        async throws
+    {
+        try await Bench.with { bench in
+            try await bench.start().authorize()
+            let wire = RecordingTransport(
+                [
+                    .forward,
+                    .json(#"{"error":"attestation_required"}"#, status: .badRequest),
+                    .json(
+                        #"{"error":"attestation_refused","reason":"unknownApprovalKey"}"#,
+                        status: .badRequest),
+                ], forwardingTo: bench.identity)
+            let container = try await bench.start(transport: wire)
+            for words in ["requires a proof", "does not know this machine's presence broker"] {
+                let error = await #expect(throws: LoginError.self) {
+                    try await container.refreshAccessTokenIfNeeded()
+                }
+                #expect(error?.code == .refused && error?.code.commonCode == .refused)
+                #expect(error?.reason.contains(words) == true, "\(error?.reason ?? "")")
+            }
+            #expect(try await container.sessionState == .authenticated)
+            try await container.refreshAccessTokenIfNeeded()
+        }
+    }
+
     @Test func `an access token that the server has ended ends the session`() async throws {
         try await Bench.with { bench in
             let container = try await bench.start()

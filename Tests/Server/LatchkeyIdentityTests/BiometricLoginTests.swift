@@ -150,7 +150,7 @@ import Testing
             try await server.setUp(device, bearer: server.login().access).success()
             let jwt = try device.authentication(
                 challenge: await server.challenge(), now: server.time.seconds)
-            let parts = try #require(JWS.parse(jwt))
+            let parts = try ReceivedJWS(jwt)
             let der = try #require(ECDSASignature(rawRepresentation: parts.signature))
                 .derRepresentation
             try await server.biometric("\(parts.signingInput).\(Base64URL.encode(der))")

@@ -258,7 +258,7 @@ import Testing
             let device = TestDevice()
             try await server.setUp(device, bearer: server.login("alice").access).success()
             try await server.setUp(device, bearer: server.login(second).access)
-                .expectRefusal(500, "server_error", "internal server error")
+                .expectRefusal(400, "invalid_grant", "InvalidCredentials")
             #expect(try await server.services.devices.devices(of: server.alice.id).count == 1)
             #expect(try await server.services.devices.devices(of: server.bob.id).isEmpty)
         }

@@ -43,20 +43,27 @@ struct InstancesTests {
         }
     }
 
-    static func grant(of user: User, device: String? = nil) -> LoginGrant {
+    static func grant(of user: User, _ proof: GrantProof = .password) -> LoginGrant {
         LoginGrant(
-            id: UUID().uuidString.lowercased(), clientID: "app", userID: user.id, deviceID: device,
-            enrolmentID: nil,
+            id: UUID().uuidString.lowercased(), clientID: "app", userID: user.id,
+            deviceID: proof.deviceID, enrolmentID: nil,
             easyAccessKeyID: nil, scope: "openid offline_access",
-            amr: device == nil ? nil : .biometric, authTime: 1,
+            amr: proof.amr, authTime: 1,
             expiresAt: 9e9, idleExpiresAt: 9e9, deviceInfo: nil)
     }
 
-    static func tokens(_ grant: LoginGrant, after old: RefreshToken? = nil) -> TokenResponse {
-        let token = old?.successor ?? RefreshToken(grantID: grant.id)
-        return TokenResponse(
-            accessToken: OpaqueToken.bytes(), expiresIn: 60,
-            refreshToken: token.text, idToken: nil)
+    static func tokens(_ grant: LoginGrant, after old: RefreshToken? = nil) -> NewTokens {
+        NewTokens(expiresIn: 60, refresh: old?.successor ?? RefreshToken(grantID: grant.id))
+    }
+
+    /// A device of a user, not registered.
+    private static func device(of user: User, at time: Date) throws -> RegisteredDevice {
+        let jwk = try JSONDecoder().decode(JWK.self, from: JSONEncoder().encode(TestDevice().jwk))
+        return RegisteredDevice(
+            kid: try #require(KeyID(rawValue: UUID().uuidString)), userID: user.id,
+            key: try #require(DevicePublicKey(jwk)),
+            info: try #require(DeviceInfo(["ios": ["uname": ["machine": "Linux"]]])),
+            createdAt: time)
     }
 
     @Test func `of 50 uses of a challenge on two instances, one succeeds`() async throws {
@@ -87,23 +94,25 @@ struct InstancesTests {
                 isUsed: false)
             try await instances[0].grants.insert(code)
             let winners = try await Self.winners(instances) {
-                try await $0.grants.insert(grant, tokens: Self.tokens(grant), from: code)
+                try await $0.grants.insert(
+                    grant, provenBy: .password, tokens: Self.tokens(grant), from: code) != nil
             }
             #expect(winners == 1)
 
             let other = Self.grant(of: user)
             let first = Self.tokens(other)
-            #expect(try await instances[0].grants.insert(other, tokens: first))
-            let refresh = try #require(first.refreshToken.flatMap(RefreshToken.init))
+            let session = try #require(
+                try await instances[0].grants.insert(other, provenBy: .password, tokens: first))
+            let refresh = try #require(first.refresh)
             let refreshed = try await Self.winners(instances) {
                 try await $0.grants.refresh(
-                    other, replacing: refresh, with: Self.tokens(other, after: refresh),
+                    session, replacing: refresh, with: Self.tokens(other, after: refresh),
                     deviceInfo: nil, idleTimeout: 60)
             }
             #expect(refreshed == 1)
             // The 49 others mean that the token is stolen.
             #expect(try await instances[1].grants.session(refresh) == nil)
-            #expect(try await instances[1].grants.session(accessToken: first.accessToken) == nil)
+            #expect(try await instances[1].grants.session(accessToken: first.access) == nil)
         }
     }
 
@@ -111,15 +120,42 @@ struct InstancesTests {
         let instances = try await Self.instances(on: PostgreSQLServer.shared.database())
         let user = try await instances[0].users.add(
             username: "alice", password: TestServer.password)
+        let device = try Self.device(of: user, at: instances[0].clock.now)
+        try await instances[0].devices.add(device)
         let winners = try await Self.winners(instances) {
-            let grant = Self.grant(of: user, device: "d")
-            return try await $0.grants.insert(grant, tokens: Self.tokens(grant))
+            let grant = Self.grant(of: user, .biometric(device))
+            return try await $0.grants.insert(
+                grant, provenBy: .biometric(device), tokens: Self.tokens(grant)) != nil
         }
         #expect(winners == 50)
         let left = try await instances[0].grants.database.read {
             try $0.row("SELECT count(*) AS count FROM offline_grant")?.integer("count")
         }
         #expect(left == 1)
+    }
+
+    @Test func `of a removal and 50 logins of a device, no session is left`() async throws {
+        let instances = try await Self.instances(on: PostgreSQLServer.shared.database())
+        let user = try await instances[0].users.add(
+            username: "alice", password: TestServer.password)
+        for _ in 1...5 {
+            let device = try Self.device(of: user, at: instances[0].clock.now)
+            try await instances[0].devices.add(device)
+            let removal = Task {
+                try await instances[1].devices.remove(kid: device.kid, of: user.id)
+            }
+            // No login fails with an error of the foreign key.
+            _ = try await Self.winners(instances) {
+                let grant = Self.grant(of: user, .biometric(device))
+                return try await $0.grants.insert(
+                    grant, provenBy: .biometric(device), tokens: Self.tokens(grant)) != nil
+            }
+            #expect(try await removal.value?.id == device.id)
+            let left = try await instances[0].grants.database.read {
+                try $0.row("SELECT count(*) AS count FROM offline_grant")?.integer("count")
+            }
+            #expect(left == 0)
+        }
     }
 
     @Test func `instances that start at the same time migrate once and share keys`() async throws {
@@ -145,15 +181,8 @@ struct InstancesTests {
         let user = try await instances[0].users.add(
             username: "alice", password: TestServer.password)
         let winners = try await Self.winners(instances) { instance in
-            let jwk = try JSONDecoder().decode(
-                JWK.self, from: JSONEncoder().encode(TestDevice().jwk))
-            let key = try #require(DevicePublicKey(jwk))
-            let kid = try #require(KeyID(rawValue: UUID().uuidString))
-            let info = try #require(DeviceInfo(["ios": ["uname": ["machine": "Linux"]]]))
-            return try await instance.devices.add(
-                RegisteredDevice(
-                    kid: kid, userID: user.id, key: key, info: info,
-                    createdAt: instance.clock.now), limit: 2)
+            try await instance.devices.add(
+                Self.device(of: user, at: instance.clock.now), limit: 2)
         }
         #expect(winners == 2)
     }
@@ -183,17 +212,18 @@ struct InstancesTests {
                 username: "alice", password: TestServer.password)
             let grant = Self.grant(of: user)
             let first = Self.tokens(grant)
-            #expect(try await services.grants.insert(grant, tokens: first))
-            let old = try #require(first.refreshToken.flatMap(RefreshToken.init))
+            let session = try #require(
+                try await services.grants.insert(grant, provenBy: .password, tokens: first))
+            let old = try #require(first.refresh)
             let second = Self.tokens(grant, after: old)
-            let new = try #require(second.refreshToken.flatMap(RefreshToken.init))
+            let new = try #require(second.refresh)
 
             // COMMIT takes effect, then waits for a replica that does not exist.
             try await server.psql(address, "ALTER SYSTEM SET synchronous_standby_names = 'absent'")
             try await server.restart(.fast)
             let refresh = Task {
                 try await services.grants.refresh(
-                    grant, replacing: old, with: second, deviceInfo: nil, idleTimeout: 60)
+                    session, replacing: old, with: second, deviceInfo: nil, idleTimeout: 60)
             }
             let isCut = try await poll {
                 try await server.psql(

@@ -95,4 +95,62 @@ import Testing
             #expect(try await browser.loginToSettings("kate").status == 303)
         }
     }
+
+    /// An attacker with many networks, who knows the user's name.
+    @Test func `guesses from many networks stop, and do not lock the user's browser out`()
+        async throws
+    {
+        try await TestServer.run {
+            $0.trustedProxies = ["127.0.0.1"]
+        } body: { server in
+            let known = TestBrowser(server: server)
+            known.address = "192.0.2.1"
+            #expect(try await known.loginToSettings("alice").status == 303)
+            // A login of another user does not make the browser known for this one.
+            let other = TestBrowser(server: server)
+            other.address = "192.0.2.2"
+            #expect(try await other.loginToSettings("bob").status == 303)
+
+            var checked = 0
+            for network in 1...20 {
+                let attacker = TestBrowser(server: server)
+                attacker.address = "198.51.100.\(network)"
+                attacker.cookies[BrowserCookies.Name.browser.rawValue] =
+                    other.cookies[BrowserCookies.Name.browser.rawValue]
+                for _ in 1...LoginThrottle.failuresPerUserAndAddress {
+                    let answer = try await attacker.loginToSettings("Alice", password: "wrong")
+                    #expect([403, 429].contains(answer.status))
+                    checked += answer.status == 403 ? 1 : 0
+                }
+            }
+            #expect(checked == LoginThrottle.failuresPerUser)
+            let new = TestBrowser(server: server)
+            new.address = "192.0.2.3"
+            let refused = try await new.loginToSettings("alice")
+            #expect(refused.status == 429)
+            let seconds = try #require(refused.headers[.retryAfter].flatMap { Int($0) })
+            #expect(seconds > 3_000)
+            known.cookies[TestBrowser.sessionCookie] = nil
+            #expect(try await known.loginToSettings("alice").status == 303)
+            // Other users, and attempts in the next hour, are not affected.
+            #expect(try await TestBrowser(server: server).loginToSettings("bob").status == 303)
+            server.time.advance(by: 3_600)
+            #expect(try await new.loginToSettings("alice").status == 303)
+        }
+    }
+
+    @Test func `attempts that a network may not make do not count against the user`() async throws {
+        try await TestServer.run {
+            $0.trustedProxies = ["127.0.0.1"]
+        } body: { server in
+            let attacker = TestBrowser(server: server)
+            attacker.address = "198.51.100.1"
+            for _ in 1...2 * LoginThrottle.failuresPerUser {
+                _ = try await attacker.loginToSettings("alice", password: "wrong")
+            }
+            let user = TestBrowser(server: server)
+            user.address = "192.0.2.1"
+            #expect(try await user.loginToSettings("alice").status == 303)
+        }
+    }
 }

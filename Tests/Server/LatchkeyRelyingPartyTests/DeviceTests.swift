@@ -74,7 +74,7 @@ import Testing
             try await one.add(device("key-number-1", of: user))
         }
         #expect(error?.code == .duplicateKeyID)
-        #expect(error?.oauthError == .serverError)
+        #expect(error?.oauthError == .invalidGrant("InvalidCredentials"))
         try await two.add(device("key-number-1", of: user))
     }
 

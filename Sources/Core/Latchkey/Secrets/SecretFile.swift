@@ -62,7 +62,7 @@ package enum SecretFile {
         return !path.split(separator: "/").contains("..")
     }
 
-    /// Reads a regular file into locked memory.
+    /// Reads a regular file, which no other user can replace (``TrustedFile``), into locked memory.
     ///
     /// - Parameter maximumCount: The maximum length in bytes.
     package static func read(_ path: String, maximumCount: Int) throws(Refusal) -> SecretBytes {
@@ -72,6 +72,11 @@ package enum SecretFile {
         let status = try Self.status(of: descriptor, openedAs: path)
         guard status.st_mode & S_IFMT == S_IFREG else {
             throw Refusal(reason: "it is not a regular file")
+        }
+        do {
+            try TrustedFile.check(path)
+        } catch {
+            throw Refusal(reason: error.reason)
         }
         guard status.st_size <= maximumCount else {
             throw Refusal(reason: "it has more than \(maximumCount) bytes")

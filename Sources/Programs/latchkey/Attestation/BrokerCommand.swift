@@ -76,10 +76,14 @@ extension BrokerCommand {
         }
 
         private func token() throws(KeystoreError) -> String {
-            guard let bytes = FileManager.default.contents(atPath: tokenFile) else {
-                throw .invalidInput("the token file \(tokenFile) cannot be read")
+            let secret: SecretBytes
+            do {
+                secret = try SecretFile.read(tokenFile, maximumCount: 1_024)
+            } catch {
+                throw .invalidInput("the token file \(tokenFile) cannot be used: \(error.reason)")
             }
-            let token = String(decoding: bytes, as: UTF8.self).filter { !$0.isNewline }
+            let token = secret.withUnsafeBytes { String(decoding: $0, as: UTF8.self) }
+                .filter { !$0.isNewline }
             guard (16...512).contains(token.utf8.count),
                 token.utf8.allSatisfy({ (0x21...0x7e).contains($0) })
             else {

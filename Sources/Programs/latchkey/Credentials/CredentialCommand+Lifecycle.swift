@@ -45,7 +45,7 @@ extension CredentialCommand {
         /// Reads a token in the format of ``Token``, or a server's token response.
         private static func token(_ json: SecretBytes, settings: ProgramSettings) throws -> Token {
             let data = json.withUnsafeBytes { Data($0) }
-            guard let members = (try? JSONDecoder().decode(JSONValue.self, from: data))?.object
+            guard let members = (try? ReceivedJSON.decode(JSONValue.self, from: data))?.object
             else {
                 throw invalid("standard input is not a JSON object")
             }

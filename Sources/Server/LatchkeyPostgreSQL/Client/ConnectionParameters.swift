@@ -1,6 +1,7 @@
 internal import CPostgreSQL
 internal import FoundationEssentials
 internal import Glibc
+internal import Latchkey
 internal import LatchkeyRelyingParty
 
 /// libpq's parameters: those of the address, and safe defaults for the others.
@@ -9,6 +10,17 @@ struct ConnectionParameters: Sendable {
     private static let systemRoots = [
         "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
         "/etc/ssl/cert.pem",
+    ]
+
+    /// The files that libpq reads: the parameter of the address, the environment variable, and the
+    /// file in the home directory.
+    private static let files = [
+        ("sslrootcert", "PGSSLROOTCERT", ".postgresql/root.crt"),
+        ("sslcrl", "PGSSLCRL", ".postgresql/root.crl"),
+        ("sslcert", "PGSSLCERT", ".postgresql/postgresql.crt"),
+        ("sslkey", "PGSSLKEY", ".postgresql/postgresql.key"),
+        ("passfile", "PGPASSFILE", ".pgpass"),
+        ("servicefile", "PGSERVICEFILE", ".pg_service.conf"),
     ]
 
     let statementTimeout: Duration
@@ -51,6 +63,7 @@ struct ConnectionParameters: Sendable {
         {
             given["sslrootcert"] = Self.systemRoots.first { access($0, R_OK) == 0 }
         }
+        try Self.checkFiles(given, environment)
         let (seconds, attoseconds) = configuration.statementTimeout.components
         let milliseconds = max(1, seconds * 1_000 + attoseconds / 1_000_000_000_000_000)
         given["options"] =
@@ -72,6 +85,26 @@ struct ConnectionParameters: Sendable {
             addressTimeout = limit > 0 ? .seconds(limit) : configuration.connectionWait
         } else {
             addressTimeout = min(.seconds(2), configuration.connectionWait / 2)
+        }
+    }
+
+    /// Refuses files that other users can change: they name the server, its authorities and the
+    /// password.
+    private static func checkFiles(_ given: [String: String], _ environment: [String: String])
+        throws(PostgreSQLConfigurationError)
+    {
+        for (parameter, variable, standard) in files {
+            let path =
+                given[parameter] ?? environment[variable]
+                ?? "\(environment["HOME"] ?? "")/\(standard)"
+            // A value can also be a word, such as `system`; and libpq ignores a missing file.
+            guard access(path, F_OK) == 0 else { continue }
+            do {
+                try TrustedFile.check(path)
+            } catch {
+                throw PostgreSQLConfigurationError(
+                    "the file \(path) cannot be used: \(error.reason). \(error.recovery)")
+            }
         }
     }
 

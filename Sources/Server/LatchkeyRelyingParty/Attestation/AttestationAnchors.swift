@@ -1,5 +1,6 @@
 public import FoundationEssentials
 internal import Glibc
+internal import Latchkey
 internal import LatchkeyPlatform
 internal import SwiftASN1
 
@@ -146,12 +147,24 @@ public struct AttestationAnchorError: Error, Hashable, Sendable, CustomStringCon
     private static let suffixes = [".pem", ".crt", ".cer", ".der"]
 
     static func entries(of directory: String) throws(AttestationAnchorError) -> [String] {
+        let entries: [String]
         do {
-            return try FileManager.default.contentsOfDirectory(atPath: directory).sorted()
+            entries = try FileManager.default.contentsOfDirectory(atPath: directory).sorted()
         } catch {
             throw AttestationAnchorError(
                 path: directory,
                 reason: "the directory cannot be listed: \(cause(directory, O_DIRECTORY, error))")
+        }
+        try checkTrust(directory)
+        return entries
+    }
+
+    /// Refuses a file or directory that other users can change: they could add a certificate.
+    private static func checkTrust(_ path: String) throws(AttestationAnchorError) {
+        do {
+            try TrustedFile.check(path)
+        } catch {
+            throw AttestationAnchorError(path: path, reason: error.reason)
         }
     }
 
@@ -184,6 +197,7 @@ public struct AttestationAnchorError: Error, Hashable, Sendable, CustomStringCon
             throw AttestationAnchorError(
                 path: path, reason: "the file cannot be read: \(cause(path, 0, error))")
         }
+        try checkTrust(path)
         guard bytes.count <= maximumFileBytes else {
             throw AttestationAnchorError(path: path, reason: "the file has \(bytes.count) bytes")
         }

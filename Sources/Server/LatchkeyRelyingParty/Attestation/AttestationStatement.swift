@@ -30,8 +30,9 @@ public struct AttestationStatement: Hashable, Sendable {
         }
         let wire: Wire
         do {
-            wire = try ClientJSON.decode(Wire.self, from: json)
-        } catch is ClientJSON.TooComplex {
+            wire = try ReceivedJSON.decode(
+                Wire.self, from: json, maximumSeparators: ReceivedJSON.requestSeparators)
+        } catch ReceivedJSON.Flaw.tooComplex {
             throw AttestationError(.malformed, "the attestation has too many JSON values")
         } catch {
             throw AttestationError(.malformed, "the attestation is not the expected JSON: \(error)")

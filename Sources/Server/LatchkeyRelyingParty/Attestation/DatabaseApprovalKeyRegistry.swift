@@ -192,9 +192,13 @@ public struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
     ///
     /// - Parameter name: The Name of the approval key, 34 bytes.
     public func isEnrolled(_ name: Data) async throws -> Bool {
-        try await database.read {
-            try $0.row("SELECT 1 FROM latchkey_approval_key WHERE name = \(name) LIMIT 1") != nil
-        }
+        try await database.read { try isEnrolled(name, in: $0) }
+    }
+
+    /// The same in a transaction of the registry's database.
+    package func isEnrolled(_ name: Data, in connection: any SQLConnection) throws -> Bool {
+        try connection.row("SELECT 1 FROM latchkey_approval_key WHERE name = \(name) LIMIT 1")
+            != nil
     }
 
     public func isApprovalKey(_ name: Data, inTPMOf attestationKey: PublicKey) async throws -> Bool

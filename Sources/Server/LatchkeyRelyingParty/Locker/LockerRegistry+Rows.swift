@@ -24,7 +24,7 @@ extension LockerRegistry {
         -> LockerEnrolment
     {
         try Self.lock(enrolment.id, in: database)
-        guard let current = try self.enrolment(enrolment.id, in: database),
+        guard let current = try self.enrolment(id: enrolment.id, in: database),
             current.userID == enrolment.userID,
             current.clientID == enrolment.clientID,
             current.deviceKey.publicKey == enrolment.deviceKey.publicKey
@@ -46,7 +46,8 @@ extension LockerRegistry {
         }
     }
 
-    func enrolment(_ id: String, in database: any SQLConnection) throws -> LockerEnrolment? {
+    /// The enrolment with this ID, of any user, in a transaction of the registry's database.
+    package func enrolment(id: String, in database: any SQLConnection) throws -> LockerEnrolment? {
         try enrolments("id = \(id)", in: database).first
     }
 

@@ -185,7 +185,7 @@ public struct LockerRegistry: Sendable {
 
     /// Returns the enrolment with this ID; nil if this project has none.
     package func enrolment(id: String) async throws -> LockerEnrolment? {
-        try await database.read { try enrolment(id, in: $0) }
+        try await database.read { try enrolment(id: id, in: $0) }
     }
 
     /// Returns a user's enrolments, oldest first.

@@ -89,7 +89,7 @@ public struct LockerRequest: Sendable {
     /// - Parameter compact: At most 16,384 bytes.
     /// - Throws: ``LockerRequestError`` with code `malformed`.
     public init(_ compact: String) throws(LockerRequestError) {
-        let jws = try ClientJWS(compact, invalid: LockerRequestReason.malformed)
+        let jws = try ReceivedJWS(request: compact, invalid: LockerRequestReason.malformed)
         let (header, payload) = (jws.header, jws.payload)
         guard let action = payload["action"]?.string.flatMap(Action.init) else {
             throw Self.malformed("its action is unknown")
@@ -104,8 +104,6 @@ public struct LockerRequest: Sendable {
             throw Self.malformed("typ is not \(Self.type)")
         }
         guard header["alg"]?.string == "ES256" else { throw Self.malformed("alg is not ES256") }
-        // RFC 7515 section 4.1.11: refuse unknown critical extensions. This verifier knows none.
-        guard header["crit"] == nil else { throw Self.malformed("the header has crit") }
         for (name, isAllowed) in [
             ("iss", action != .enrol), ("device_info", action == .enrol),
             ("exp", action.hasChallenge),
@@ -155,10 +153,8 @@ extension LockerRequest {
         guard let jwk = value.flatMap({ try? JSONWebKey($0) }) else {
             throw malformed("the jwk is not a key")
         }
-        guard !jwk.hasPrivateMembers else { throw malformed("the jwk has private members") }
-        guard case .es256(let key) = jwk.publicKey, jwk.algorithm ?? "ES256" == "ES256",
-            jwk.use ?? "sig" == "sig"
-        else {
+        if let objection = jwk.objection { throw malformed(objection) }
+        guard case .es256(let key) = jwk.publicKey else {
             throw malformed("the jwk is not a P-256 key for ES256")
         }
         guard jwk.keyID ?? kid.rawValue == kid.rawValue else {

@@ -64,7 +64,6 @@ struct UserDevices: Sendable {
     /// - Returns: Whether there was such a device.
     func revoke(_ id: String) async throws -> Bool {
         try await database.write { [devices, enrolments] database in
-            try database.execute("DELETE FROM offline_grant WHERE device_id = \(id)")
             let wasDevice = try devices.remove(id: id, in: database)
             return try enrolments.remove(id: id, in: database) || wasDevice
         }

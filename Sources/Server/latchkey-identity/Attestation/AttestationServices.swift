@@ -11,7 +11,7 @@ struct AttestationServices: Sendable {
     private let anchors: AnchorFiles
     private let approvalKeys: any ApprovalKeyRegistry
     /// Whether an approval key is still accepted, in any TPM.
-    private let isApproved: @Sendable (Data) async throws -> Bool
+    private let isApproved: @Sendable (Data, any SQLConnection) throws -> Bool
     private let issuer: AttestationIssuer
     private let simulatedIssuer: AttestationIssuer
     private let clock: WallClock
@@ -34,7 +34,9 @@ struct AttestationServices: Sendable {
         case .enrolled: (approvalKeys, isApproved) = (registry, registry.isEnrolled)
         case .listed(let texts):
             let names = Set(texts.compactMap(AttestationConfiguration.name))
-            (approvalKeys, isApproved) = (ListedApprovalKeys(names), { names.contains($0) })
+            (approvalKeys, isApproved) = (
+                ListedApprovalKeys(names), { name, _ in names.contains(name) }
+            )
         }
         pending = PendingActivations(database: database, clock: clock)
     }
@@ -132,17 +134,24 @@ struct AttestationServices: Sendable {
         guard attestation != nil || requirement.level == .none else { throw .attestationRequired }
     }
 
-    /// Refuses a login with a key whose stored proof does not meet the client's requirement. A key
-    /// can have been set up for another client, or before the requirement.
-    func requireProof(_ record: AttestationRecord?, for client: ClientConfiguration) async throws {
-        let requirement = requirement(client)
+    /// Refuses a key whose stored proof does not meet the client's requirement now. A key can have
+    /// been set up for another client, or before the requirement, and an administrator can have
+    /// removed an approval key since.
+    ///
+    /// - Parameter isDeviceKey: As for ``requirement(_:isDeviceKey:)``.
+    /// - Throws: ``OAuthError`` or `AttestationError`.
+    func requireProof(
+        _ record: AttestationRecord?, for client: ClientConfiguration?, isDeviceKey: Bool = false,
+        in database: any SQLConnection
+    ) throws {
+        let requirement = requirement(client, isDeviceKey: isDeviceKey)
         guard requirement.level != .none else { return }
         guard let record else { throw OAuthError.attestationRequired }
         if let refusal = record.refusal(under: requirement) { throw refusal }
-        // The administrator may have removed an approval key since the proof.
         guard requirement.level != .hardware else { return }
-        for text in record.approvalKeys {
-            guard let name = Base64URL.decode(text), try await isApproved(name) else {
+        // The owner of any of these keys can use the attested key.
+        for name in record.approvalKeys {
+            guard let name = Base64URL.decode(name), try isApproved(name, database) else {
                 throw AttestationError(
                     .unknownApprovalKey, "an approval key of the proof is no longer accepted")
             }

@@ -96,6 +96,11 @@ struct ServerConfiguration: Sendable, Codable {
     func client(id: String) -> ClientConfiguration? {
         clients.first { $0.id == id }
     }
+
+    /// Whether a device key can log its user in.
+    var allowsBiometricLogin: Bool {
+        !identity.biometric.disabled && authentication.allowsBiometric
+    }
 }
 
 extension ServerConfiguration {
@@ -108,7 +113,7 @@ extension ServerConfiguration {
     /// - Throws: ``ConfigurationError`` with a sentence that names the member and the mistake.
     init(json: Data) throws {
         do {
-            let given = try JSONDecoder().decode(JSONValue.self, from: json)
+            let given = try ReceivedJSON.decode(JSONValue.self, from: json)
             try given.validateNames(.object(Self.members(Self.complete)))
             var defaults = try Self.members(ServerConfiguration(clients: []))
             defaults["clients"] = nil
@@ -128,6 +133,10 @@ extension ServerConfiguration {
             self = try decoder.decode(ServerConfiguration.self, from: JSONEncoder().encode(merged))
         } catch let error as DecodingError {
             throw ConfigurationError(error, example: Self.example)
+        } catch ReceivedJSON.Flaw.repeatedName(let name) {
+            throw ConfigurationError("\(name): two members have this name")
+        } catch is ReceivedJSON.Flaw {
+            throw ConfigurationError("the file is not valid JSON")
         }
         try validate()
     }

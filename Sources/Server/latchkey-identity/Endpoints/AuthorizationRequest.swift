@@ -130,7 +130,7 @@ struct AuthorizationRequest: Sendable {
         if case .userID(let id) = hint { pinned = id }
         guard let idTokenHint else { return pinned }
         guard
-            let token = await services.signer.verify(idTokenHint),
+            let token = services.signer.verify(idTokenHint),
             token.issuer == services.origin.current,
             pinned == nil || pinned == token.subject
         else { throw OAuthError.invalidRequest("invalid id_token_hint") }

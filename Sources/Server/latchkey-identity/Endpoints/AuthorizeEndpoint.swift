@@ -37,14 +37,16 @@ struct AuthorizeEndpoint: Sendable {
                 return page(authorization, request, cookies, problem: .expired)
             }
             switch try await login.check(
-                form, context: context, pinnedUserID: authorization.pinnedUserID)
+                form, cookies, context: context, pinnedUserID: authorization.pinnedUserID)
             {
             case .failure(let problem):
                 return page(
                     authorization, request, cookies, username: form["username"], problem: problem)
             case .success(let user):
-                let response = try await redirect(
-                    authorization, user: user, authTime: services.clock.timestamp)
+                let response = login.remember(
+                    user,
+                    try await redirect(
+                        authorization, user: user, authTime: services.clock.timestamp))
                 return authorization.suppressesSession
                     ? response : try await login.start(user, cookies, response)
             }

@@ -76,7 +76,8 @@ struct LockerEndpoints: Sendable {
         var (enrolment, key) = try await locker.verifier.verifyEasyAccessEnabling(
             signed.assertion, countersignature: signed.countersignature, audience: services.issuer,
             enrolmentID: id)
-        try require(enrolment, of: session)
+        // The device key's countersignature counts only while the key meets the requirement.
+        _ = try await services.grants.permit(enrolment, in: session)
         key.attestation = try await verify(attestation, of: key, signed.assertion, requirement)
         try await locker.registry.addEasyAccessKey(key, to: enrolment)
         context.logger.notice("easy access enabled", metadata: ["enrolment": "\(enrolment.id)"])
@@ -95,7 +96,8 @@ struct LockerEndpoints: Sendable {
         guard let enrolment = try await locker.registry.enrolment(id: id) else {
             throw LockerRequestError(.enrolmentRevoked, "there is no such enrolment")
         }
-        try require(enrolment, of: session)
+        // Removing a key needs no proof of hardware.
+        try enrolment.requireOwner(userID: session.user.id, clientID: session.grant.clientID)
         try await locker.removeEasyAccessKeys(named: kid, of: enrolment)
         context.logger.notice("easy access disabled", metadata: ["enrolment": "\(enrolment.id)"])
         return .empty(.noContent)
@@ -130,9 +132,9 @@ struct LockerEndpoints: Sendable {
         let assertion = try await request.lockerAssertion(context)
         let enrolment = try await locker.verifier.verifyDevice(
             assertion, for: .levelShares, audience: services.issuer, enrolmentID: id)
-        try require(enrolment, of: session)
+        let permitted = try await services.grants.permit(enrolment, in: session)
         let shares = try await locker.levelShares(
-            of: enrolment, afterAuthenticationOf: session.user.id)
+            of: permitted, afterAuthenticationOf: session.user.id)
         try await locker.registry.recordUse(of: enrolment, at: services.clock.now)
         return try .json(Answer(enrolment_id: nil, level_shares: shares?.bothReleased))
     }
@@ -155,7 +157,7 @@ struct LockerEndpoints: Sendable {
 
     /// The session of the request's bearer token, which must have full access.
     private func session(_ request: Request, _ context: IdentityContext) async throws
-        -> GrantStore.Session
+        -> Session
     {
         try services.tokenLimit.require(context.network)
         guard let session = try await services.session(bearer: request.bearerToken) else {
@@ -184,7 +186,7 @@ struct LockerEndpoints: Sendable {
 
     /// The requirement for a new key; nil without attestation.
     private func requirement(
-        _ attestation: Data?, _ session: GrantStore.Session, isDeviceKey: Bool
+        _ attestation: Data?, _ session: Session, isDeviceKey: Bool
     ) throws(OAuthError) -> AttestationRequirement? {
         guard let own = services.attestation else { return nil }
         let requirement = own.requirement(
@@ -204,7 +206,7 @@ struct LockerEndpoints: Sendable {
             issuer: services.issuer, under: requirement)
     }
 
-    private func requireFreshAuthentication(_ session: GrantStore.Session) throws(OAuthError) {
+    private func requireFreshAuthentication(_ session: Session) throws(OAuthError) {
         guard session.grant.isStrong,
             authenticationAge(of: session) <= Double(Self.maximumAuthenticationAge)
         else {
@@ -213,27 +215,10 @@ struct LockerEndpoints: Sendable {
     }
 
     /// Seconds since the user was authenticated.
-    private func authenticationAge(of session: GrantStore.Session) -> Double {
+    private func authenticationAge(of session: Session) -> Double {
         services.clock.timestamp - session.grant.authTime
     }
 
-    private func require(_ enrolment: LockerEnrolment, of session: GrantStore.Session)
-        throws(OAuthError)
-    {
-        guard enrolment.userID == session.user.id else {
-            throw .invalidToken("the access token and the enrolment belong to different users")
-        }
-        try enrolment.requireClient(session.grant.clientID)
-    }
-}
-
-extension LockerEnrolment {
-    /// Refuses all clients except the one that created the enrolment.
-    func requireClient(_ clientID: String) throws(OAuthError) {
-        guard clientID == self.clientID else {
-            throw .unauthorizedClient("the enrolment belongs to another client")
-        }
-    }
 }
 
 extension Request {
@@ -295,17 +280,18 @@ struct LockerServices: Sendable {
     /// The shares to release for an enrolment after its user was authenticated; nil if the server
     /// stores none.
     func levelShares(
-        of enrolment: LockerEnrolment, afterAuthenticationOf userID: String
+        of permitted: PermittedEnrolment, afterAuthenticationOf userID: String
     ) async throws -> LevelShares? {
         // Also if shares are off: this call throws if the enrolment was deleted during the request.
-        let shares = try await registry.levelShares(of: enrolment, afterAuthenticationOf: userID)
+        let shares = try await registry.levelShares(
+            of: permitted.enrolment, afterAuthenticationOf: userID)
         return configuration.levelShares ? shares : nil
     }
 
     /// The share to release for an enrolment without its user; nil if the server stores none.
-    func backgroundShare(of enrolment: LockerEnrolment) async throws -> SecretBytes? {
+    func backgroundShare(of permitted: PermittedEnrolment) async throws -> SecretBytes? {
         // Also if shares are off, as above.
-        let share = try await registry.backgroundShare(of: enrolment)
+        let share = try await registry.backgroundShare(of: permitted.enrolment)
         return configuration.levelShares ? share : nil
     }
 

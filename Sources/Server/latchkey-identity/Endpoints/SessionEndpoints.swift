@@ -90,7 +90,7 @@ struct EndSessionEndpoint: Sendable {
             return response(target, fields)
         }
         if let hint = fields["id_token_hint"],
-            await services.signer.verify(hint)?.subject == session.user.id
+            services.signer.verify(hint)?.subject == session.user.id
         {
             return try await services.logOut(cookies, response(target, fields))
         }
@@ -118,7 +118,7 @@ struct EndSessionEndpoint: Sendable {
         guard let text = fields["post_logout_redirect_uri"] else { return .loggedOutPage }
         var audience: String?
         if let hint = fields["id_token_hint"] {
-            audience = await services.signer.verify(hint)?.audience.first
+            audience = services.signer.verify(hint)?.audience.first
         }
         guard
             let uri = RedirectURI(text),

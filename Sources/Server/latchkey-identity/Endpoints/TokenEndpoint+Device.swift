@@ -73,18 +73,18 @@ extension TokenEndpoint {
         try requireBiometric()
         let device = try await services.verifier.verifyAuthentication(
             request, for: audience(client))
-        try await services.attestation?.requireProof(device.attestation, for: client)
-        guard let user = try await services.users.user(id: device.userID) else {
-            throw OAuthError.serverError
-        }
         let scopes = form["scope"] == nil ? Scope.deviceDefault : form.words("scope")
         try Scope.validateBiometric(scopes)
         let grant = grant(
-            .biometric(device), user: user, client: client, scope: scopes.joined(separator: " "),
+            .biometric(device), userID: device.userID, client: client,
+            scope: scopes.joined(separator: " "),
             authTime: services.clock.timestamp, deviceInfo: deviceInfo)
-        let tokens = try await tokens(for: grant, user: user, client: client)
-        _ = try await services.grants.insert(grant, tokens: tokens)
-        return try .json(tokens)
+        let tokens = firstTokens(of: grant, client)
+        guard
+            let session = try await services.grants.insert(
+                grant, provenBy: .biometric(device), tokens: tokens)
+        else { throw OAuthError.invalidGrant("InvalidCredentials") }
+        return try await response(tokens, of: session)
     }
 
     /// The audience that a request must name; nil if the configuration does not require one.
@@ -110,12 +110,13 @@ extension TokenEndpoint {
         let (locker, assertion) = try lockerAssertion(form)
         let (enrolment, key) = try await locker.verifier.verifyEasyAccess(
             assertion, audience: services.issuer)
-        let shares = try await locker.levelShares(
-            of: enrolment, afterAuthenticationOf: enrolment.userID)
         return try await answer(
             .easyAccess(enrolment, key), of: enrolment, locker, form, client: client,
-            scopes: scopes, shares: shares?.bothReleased
-        ) { try locker.registry.lock(key, of: enrolment, in: $0) }
+            scopes: scopes
+        ) {
+            try await locker.levelShares(of: $0, afterAuthenticationOf: enrolment.userID)?
+                .bothReleased
+        }
     }
 
     /// The background access grant: a token with few scopes for a device without its user.
@@ -128,11 +129,9 @@ extension TokenEndpoint {
         try Scope.validate(scopes, among: allowed)
         let enrolment = try await locker.verifier.verifyDevice(
             assertion, for: .backgroundAccess, audience: services.issuer, enrolmentID: nil)
-        let share = try await locker.backgroundShare(of: enrolment)
         return try await answer(
-            .background(enrolment), of: enrolment, locker, form, client: client, scopes: scopes,
-            shares: share.map(LevelShares.released(background:))
-        ) { try locker.registry.lock(enrolment, in: $0) }
+            .background(enrolment), of: enrolment, locker, form, client: client, scopes: scopes
+        ) { try await locker.backgroundShare(of: $0).map(LevelShares.released(background:)) }
     }
 
     private func lockerAssertion(_ form: FormFields) throws -> (LockerServices, LockerRequest) {
@@ -147,25 +146,22 @@ extension TokenEndpoint {
 
     /// Stores a grant and answers with its tokens.
     ///
-    /// - Parameter confirm: Confirms in the transaction that the enrolment and its key still exist.
+    /// - Parameter shares: The shares that the session's enrolment gets.
     private func answer(
         _ proof: GrantProof, of enrolment: LockerEnrolment, _ locker: LockerServices,
         _ form: FormFields, client: ClientConfiguration, scopes: [String],
-        shares: [String: String]?,
-        confirm: @escaping @Sendable (any SQLConnection) throws -> Void
+        shares: (PermittedEnrolment) async throws -> [String: String]?
     ) async throws -> Response {
-        try enrolment.requireClient(client.id)
-        guard let user = try await services.users.user(id: enrolment.userID) else {
-            throw OAuthError.invalidGrant("the user may not log in")
-        }
         let grant = grant(
-            proof, user: user, client: client, scope: scopes.joined(separator: " "),
+            proof, userID: enrolment.userID, client: client, scope: scopes.joined(separator: " "),
             authTime: services.clock.timestamp, deviceInfo: try deviceInfo(form))
-        var tokens = try await tokens(for: grant, user: user, client: client)
-        tokens.scope = grant.scope
-        tokens.levelShares = shares
-        _ = try await services.grants.insert(grant, tokens: tokens, confirm: confirm)
+        let tokens = firstTokens(of: grant, client)
+        guard
+            let session = try await services.grants.insert(grant, provenBy: proof, tokens: tokens),
+            let permitted = session.enrolment
+        else { throw OAuthError.invalidGrant("the user may not log in") }
+        let released = try await shares(permitted)
         try await locker.registry.recordUse(of: enrolment, at: services.clock.now)
-        return try .json(tokens)
+        return try await response(tokens, of: session, levelShares: released)
     }
 }

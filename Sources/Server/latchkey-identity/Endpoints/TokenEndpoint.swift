@@ -52,7 +52,8 @@ struct TokenEndpoint: Sendable {
         guard let encoded = form["x_device_info"] else { return nil }
         guard
             let json = Base64URL.decode(encoded),
-            let value = try? ClientJSON.decode(JSONValue.self, from: json),
+            let value = try? ReceivedJSON.decode(
+                JSONValue.self, from: json, maximumSeparators: ReceivedJSON.requestSeparators),
             value.object != nil
         else { throw .invalidRequest("failed to decode x_device_info") }
         let text = String(decoding: json, as: UTF8.self)
@@ -64,7 +65,7 @@ struct TokenEndpoint: Sendable {
 
     /// Creates a grant, without storing it.
     func grant(
-        _ proof: GrantProof, id: String = UUID().uuidString.lowercased(), user: User,
+        _ proof: GrantProof, id: String = UUID().uuidString.lowercased(), userID: String,
         client: ClientConfiguration,
         scope: String, authTime: Double, deviceInfo: String?
     ) -> LoginGrant {
@@ -72,7 +73,7 @@ struct TokenEndpoint: Sendable {
         let offline = scope.split(separator: " ").contains(Substring(Scope.offlineAccess))
         let lifetime = Double(offline ? client.refreshTokenLifetime : client.accessTokenLifetime)
         return LoginGrant(
-            id: id, clientID: client.id, userID: user.id, deviceID: proof.deviceID,
+            id: id, clientID: client.id, userID: userID, deviceID: proof.deviceID,
             enrolmentID: proof.enrolmentID,
             easyAccessKeyID: proof.easyAccessKeyID, scope: scope, amr: proof.amr,
             authTime: authTime,
@@ -83,30 +84,28 @@ struct TokenEndpoint: Sendable {
     }
 
     /// Creates the first tokens of a grant, without storing them.
-    func tokens(
-        for grant: LoginGrant, user: User, client: ClientConfiguration, nonce: String? = nil
-    )
-        async throws -> TokenResponse
-    {
-        try await tokens(
-            for: grant, user: user, client: client, nonce: nonce,
-            refreshToken: grant.scopes.contains(Scope.offlineAccess)
+    func firstTokens(of grant: LoginGrant, _ client: ClientConfiguration) -> NewTokens {
+        NewTokens(
+            expiresIn: client.accessTokenLifetime,
+            refresh: grant.scopes.contains(Scope.offlineAccess)
                 ? RefreshToken(grantID: grant.id) : nil)
     }
 
-    private func tokens(
-        for grant: LoginGrant, user: User, client: ClientConfiguration, nonce: String? = nil,
-        refreshToken: RefreshToken?
-    ) async throws -> TokenResponse {
-        TokenResponse(
-            accessToken: OpaqueToken.bytes(), expiresIn: client.accessTokenLifetime,
-            refreshToken: refreshToken?.text,
-            idToken: grant.scopes.contains(Scope.openID) && grant.hasUser
-                ? try await idToken(of: grant, user: user, nonce: nonce) : nil)
+    /// The response with stored tokens of a session.
+    func response(
+        _ tokens: NewTokens, of session: Session, nonce: String? = nil,
+        levelShares: [String: String]? = nil
+    ) async throws -> Response {
+        let hasIDToken = session.grant.scopes.contains(Scope.openID) && session.grant.hasUser
+        return try .json(
+            TokenResponse(
+                tokens, of: session,
+                idToken: hasIDToken ? try await idToken(of: session, nonce: nonce) : nil,
+                levelShares: levelShares))
     }
 
-    func idToken(of grant: LoginGrant, user: User, nonce: String?) async throws -> String {
-        let now = services.clock.seconds
+    func idToken(of session: Session, nonce: String?) async throws -> String {
+        let (user, grant, now) = (session.user, session.grant, services.clock.seconds)
         return try await services.signer.sign(
             IDToken(
                 issuer: try services.issuer, audience: [grant.clientID], subject: user.id,
@@ -135,19 +134,20 @@ struct TokenEndpoint: Sendable {
             throw OAuthError.invalidRequest("invalid redirect URI")
         }
         guard code.accepts(verifier: verifier) else { throw invalidCode }
-        guard !code.isUsed, let user = try await services.users.user(id: code.userID) else {
+        guard !code.isUsed else {
             try await services.grants.revoke(grantID: code.grantID)
             throw invalidCode
         }
         let grant = grant(
-            .password, id: code.grantID, user: user, client: client, scope: code.scope,
+            .password, id: code.grantID, userID: code.userID, client: client, scope: code.scope,
             authTime: code.authTime,
             deviceInfo: deviceInfo)
-        let tokens = try await tokens(for: grant, user: user, client: client, nonce: code.nonce)
-        guard try await services.grants.insert(grant, tokens: tokens, from: code) else {
-            throw invalidCode
-        }
-        return try .json(tokens)
+        let tokens = firstTokens(of: grant, client)
+        guard
+            let session = try await services.grants.insert(
+                grant, provenBy: .password, tokens: tokens, from: code)
+        else { throw invalidCode }
+        return try await response(tokens, of: session, nonce: code.nonce)
     }
 
     /// The refresh token grant (RFC 6749 section 6) with rotation.
@@ -160,19 +160,18 @@ struct TokenEndpoint: Sendable {
         guard let refreshToken = RefreshToken(text),
             let session = try await services.grants.session(refreshToken)
         else { throw invalidToken }
-        let (grant, user) = (session.grant, session.user)
-        guard grant.clientID == client.id else {
+        guard session.grant.clientID == client.id else {
             throw OAuthError.invalidRequest("client id doesn't match the refresh token")
         }
-        let tokens = try await tokens(
-            for: grant, user: user, client: client,
-            refreshToken: client.rotatesRefreshTokens ? refreshToken.successor : nil)
+        let tokens = NewTokens(
+            expiresIn: client.accessTokenLifetime,
+            refresh: client.rotatesRefreshTokens ? refreshToken.successor : nil)
         guard
             try await services.grants.refresh(
-                grant, replacing: refreshToken, with: tokens, deviceInfo: deviceInfo,
+                session, replacing: refreshToken, with: tokens, deviceInfo: deviceInfo,
                 idleTimeout: client.refreshTokenIdleTimeout)
         else { throw invalidToken }
-        return try .json(tokens)
+        return try await response(tokens, of: session)
     }
 
     /// Issues a new ID token for a valid session.
@@ -182,15 +181,15 @@ struct TokenEndpoint: Sendable {
             session.grant.clientID == client.id,
             session.grant.hasUser
         else { throw OAuthError(status: 401, "invalid_grant", "valid session is required") }
-        return try .json([
-            "id_token": try await idToken(of: session.grant, user: session.user, nonce: nil)
-        ])
+        return try .json(["id_token": try await idToken(of: session, nonce: nil)])
     }
 }
 
 extension IdentityServices {
     /// The session of a valid access token; nil if there is no token or it is invalid.
-    func session(bearer: String?) async throws -> GrantStore.Session? {
+    ///
+    /// - Throws: The reason why the session's key may not be used now (``SessionPolicy``).
+    func session(bearer: String?) async throws -> Session? {
         guard let bearer else { return nil }
         return try await grants.session(accessToken: bearer)
     }

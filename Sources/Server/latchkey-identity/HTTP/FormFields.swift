@@ -86,8 +86,9 @@ extension Request {
         }
         let body = try await body.collect(upTo: context.maxUploadSize)
         guard
-            let object = try? ClientJSON.decode(
-                [String: JSONValue].self, from: Data(body.readableBytesView))
+            let object = try? ReceivedJSON.decode(
+                [String: JSONValue].self, from: Data(body.readableBytesView),
+                maximumSeparators: ReceivedJSON.requestSeparators)
         else { throw APIError.invalidJSON }
         return object
     }

@@ -120,7 +120,6 @@ struct IdentityServices: Sendable {
         origin = Origin(configuration.publicOrigin)
         users = UserStore(database: database, hasher: hasher, clock: clock)
         sessions = WebSessionStore(database: database, clock: clock)
-        grants = GrantStore(database: database, clock: clock)
         challenges = DatabaseChallengeStore(database, clock: clock)
         devices = DatabaseDeviceRegistry(database, project: configuration.project)
         verifier = BiometricRequestVerifier(challenges: challenges, devices: devices, clock: clock)
@@ -132,6 +131,11 @@ struct IdentityServices: Sendable {
             clock: clock)
         attestation = try await AttestationServices(
             configuration, database: database, secrets: secrets, clock: clock)
+        grants = GrantStore(
+            database: database, clock: clock,
+            policy: SessionPolicy(
+                configuration: configuration, devices: devices, enrolments: locker?.registry,
+                attestation: attestation))
         forms = FormGuard(key: try await secrets.value("form guard") { .random(32) })
         throttle = LoginThrottle(clock: clock)
         let limits = configuration.rateLimits

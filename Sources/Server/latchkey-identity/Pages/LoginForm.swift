@@ -53,30 +53,44 @@ struct LoginForm: Sendable {
     ///
     /// - Parameter pinnedUserID: The only user who may log in; nil for any.
     func check(
-        _ form: FormFields, context: IdentityContext, pinnedUserID: String? = nil
+        _ form: FormFields, _ cookies: BrowserCookies, context: IdentityContext,
+        pinnedUserID: String? = nil
     ) async throws -> Result<User, Problem> {
         guard
             let username = form["username"], UserStore.isValid(username: username),
             let password = form["password"], password.utf8.count <= 256
         else { return .failure(.wrongPassword) }
         let found = try await services.users.user(named: username)
-        if let seconds = services.throttle.begin(username, network: context.network) {
+        let attempt = LoginThrottle.Attempt(
+            username: username, network: context.network,
+            browser: found.flatMap { services.forms.browser(cookies, of: $0.id) })
+        if let seconds = services.throttle.begin(attempt) {
             return .failure(.throttled(seconds: seconds))
         }
         let user: User?
         do {
             user = try await services.users.authenticate(found, password: password)
         } catch is PasswordHasher.Busy {
-            services.throttle.withdraw(username, network: context.network)
+            services.throttle.withdraw(attempt)
             return .failure(.busy)
         }
         guard let user else {
             context.logger.notice("login failed", metadata: ["address": "\(context.address)"])
             return .failure(.wrongPassword)
         }
-        services.throttle.succeeded(username, network: context.network)
+        services.throttle.succeeded(attempt)
         guard pinnedUserID == nil || pinnedUserID == user.id else { return .failure(.wrongUser) }
         return .success(user)
+    }
+
+    /// Remembers in the browser that the user has logged in.
+    func remember(_ user: User, _ response: Response) -> Response {
+        var response = response
+        response.setCookie(
+            services.cookie(
+                .browser, services.forms.newBrowser(of: user.id),
+                maxAge: FormGuard.browserLifetime))
+        return response
     }
 
     /// Starts a session of the browser and sets its cookie in the response.

@@ -21,10 +21,12 @@ struct SettingsPages: Sendable {
         guard services.forms.accepts(form, cookies, for: .login) else {
             return loginPage(cookies, problem: .expired)
         }
-        switch try await login.check(form, context: context) {
+        switch try await login.check(form, cookies, context: context) {
         case .failure(let problem):
             return loginPage(cookies, username: form["username"], problem: problem)
-        case .success(let user): return try await login.start(user, cookies, .seeOther("/settings"))
+        case .success(let user):
+            return try await login.start(
+                user, cookies, login.remember(user, .seeOther("/settings")))
         }
     }
 
@@ -62,8 +64,7 @@ struct SettingsPages: Sendable {
         }
     }
 
-    /// Removes a device: `x_action=remove`, `x_identity_id`. Its sessions continue, as on deployed
-    /// Authgear servers.
+    /// Removes a device: `x_action=remove`, `x_identity_id`. Its sessions end.
     func removeBiometric(_ request: Request, _ context: IdentityContext) async throws -> Response {
         try await changeDevice(.biometric, request, context) { user, id in
             guard

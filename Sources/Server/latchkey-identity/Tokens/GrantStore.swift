@@ -5,17 +5,13 @@ import LatchkeyRelyingParty
 struct GrantStore: Sendable {
     let database: any SQLDatabase
     let clock: WallClock
-
-    /// The user and grant of a valid token.
-    struct Session: Sendable {
-        let user: User
-        let grant: LoginGrant
-    }
+    let policy: SessionPolicy
 
     /// The session of an access token; nil if it is expired, revoked or unknown.
+    ///
+    /// - Throws: The reason why its key may not be used now (``SessionPolicy``).
     func session(accessToken: String) async throws -> Session? {
-        let clock = clock
-        return try await database.read { database in
+        try await database.read { [clock, policy] database in
             let now = clock.timestamp(in: database)
             let grant = try database.row(
                 """
@@ -24,7 +20,7 @@ struct GrantStore: Sendable {
                     AND offline_grant.expires_at > \(now)
                 """
             ).map(LoginGrant.init)
-            return try grant.flatMap { try Self.session($0, in: database) }
+            return try grant.flatMap { try policy.session($0, in: database) }
         }
     }
 
@@ -32,9 +28,11 @@ struct GrantStore: Sendable {
     ///
     /// If the token was replaced before, either this use or the use of its successor is by an
     /// attacker: the grant is revoked (RFC 9700 section 4.14.2).
+    ///
+    /// - Throws: The reason why its key may not be used now (``SessionPolicy``). The token stays
+    ///   valid.
     func session(_ token: RefreshToken) async throws -> Session? {
-        let clock = clock
-        return try await database.write { database in
+        try await database.write { [clock, policy] database in
             guard let row = try Self.row(of: token, in: database) else { return nil }
             guard try row.blob("refresh_digest") == token.digest else {
                 try LoginGrant.delete(id: token.grantID, in: database)
@@ -42,14 +40,19 @@ struct GrantStore: Sendable {
             }
             let grant = try LoginGrant(row)
             guard grant.idleExpiresAt > clock.timestamp(in: database) else { return nil }
-            return try Self.session(grant, in: database)
+            return try policy.session(grant, in: database)
         }
     }
 
-    private static func session(_ grant: LoginGrant, in database: any SQLConnection) throws
-        -> Session?
+    /// Decides whether the device key of an enrolment, which signed a request, may be used in a
+    /// session now (``SessionPolicy``).
+    func permit(_ enrolment: LockerEnrolment, in session: Session) async throws
+        -> PermittedEnrolment
     {
-        try User.user(id: grant.userID, in: database).map { Session(user: $0, grant: grant) }
+        try await database.read { [policy] in
+            try policy.permit(
+                enrolment, userID: session.user.id, clientID: session.grant.clientID, in: $0)
+        }
     }
 
     /// The grant to which a refresh token belongs, current or replaced.
@@ -65,22 +68,24 @@ struct GrantStore: Sendable {
 
     /// Stores a new grant and its first tokens, and revokes the grants of the same device.
     ///
-    /// - Parameter confirm: Called first in the transaction. An error prevents the grant.
-    /// - Returns: False if its code was used already.
+    /// - Returns: The session; nil if its code was used already, or the user or the key no longer
+    ///   exists.
+    /// - Throws: The reason why the key may not open a session now (``SessionPolicy``).
     func insert(
-        _ grant: LoginGrant, tokens: TokenResponse, from code: AuthorizationCode? = nil,
-        confirm: @escaping @Sendable (any SQLConnection) throws -> Void = { _ in }
-    ) async throws -> Bool {
-        let clock = clock
-        return try await database.write { database in
-            try confirm(database)
+        _ grant: LoginGrant, provenBy proof: GrantProof, tokens: NewTokens,
+        from code: AuthorizationCode? = nil
+    ) async throws -> Session? {
+        try await database.write { [clock, policy] database in
+            guard let session = try policy.open(grant, provenBy: proof, in: database) else {
+                return nil
+            }
             if let code {
                 let used = try database.execute(
                     "UPDATE authorization_code SET is_used = \(true) WHERE digest = \(code.digest) AND NOT is_used"
                 )
                 guard used == 1 else {
                     try LoginGrant.delete(id: code.grantID, in: database)
-                    return false
+                    return nil
                 }
             }
             var statements: [SQLText] = []
@@ -92,11 +97,11 @@ struct GrantStore: Sendable {
                 }
                 statements.append("DELETE FROM offline_grant WHERE device_id = \(deviceID)")
             }
-            statements.append(grant.insertion(tokens.refreshToken.flatMap(RefreshToken.init)))
+            statements.append(grant.insertion(tokens.refresh))
             statements.append(
                 Self.insertion(of: tokens, of: grant.id, now: clock.timestamp(in: database)))
             try database.execute(statements)
-            return true
+            return session
         }
     }
 
@@ -105,13 +110,13 @@ struct GrantStore: Sendable {
     /// - Returns: False if another request used the same refresh token first. The grant is then
     ///   revoked.
     func refresh(
-        _ grant: LoginGrant, replacing refreshToken: RefreshToken, with tokens: TokenResponse,
+        _ session: Session, replacing refreshToken: RefreshToken, with tokens: NewTokens,
         deviceInfo: String?, idleTimeout: Int
     ) async throws -> Bool {
-        let clock = clock
-        return try await database.write { database in
+        let grant = session.grant
+        return try await database.write { [clock] database in
             let now = clock.timestamp(in: database)
-            let next = tokens.refreshToken.flatMap(RefreshToken.init) ?? refreshToken
+            let next = tokens.refresh ?? refreshToken
             let used = try database.execute(
                 """
                 UPDATE offline_grant SET device_info = \(deviceInfo), refresh_digest = \(next.digest),
@@ -160,12 +165,12 @@ struct GrantStore: Sendable {
         }
     }
 
-    private static func insertion(of tokens: TokenResponse, of grantID: String, now: Double)
+    private static func insertion(of tokens: NewTokens, of grantID: String, now: Double)
         -> SQLText
     {
         """
         INSERT INTO access_token (digest, grant_id, expires_at)
-        VALUES (\(OpaqueToken.digest(tokens.accessToken)), \(grantID), \(now + Double(tokens.expiresIn)))
+        VALUES (\(OpaqueToken.digest(tokens.access)), \(grantID), \(now + Double(tokens.expiresIn)))
         """
     }
 }

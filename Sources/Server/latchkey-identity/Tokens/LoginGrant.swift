@@ -8,7 +8,7 @@ struct LoginGrant: Sendable {
     let id: String
     let clientID: String
     let userID: String
-    /// The device of a biometric login.
+    /// The device of a biometric login. Deleting the device ends the grant.
     let deviceID: String?
     /// The enrolment of easy or background access. Deleting the enrolment ends the grant.
     let enrolmentID: String?
@@ -41,26 +41,34 @@ struct LoginGrant: Sendable {
     var sessionID: String { Base64URL.encode(Data("offline_grant:\(id)".utf8)) }
 }
 
-/// The proof for which a grant was issued.
-struct GrantProof: Sendable {
-    var amr: DeviceAuthentication?
-    var deviceID: String?
-    var enrolmentID: String?
-    var easyAccessKeyID: String?
-
+/// The verified proof for which a grant is issued.
+enum GrantProof: Sendable {
     /// The user's password, on this server's own page.
-    static let password = GrantProof()
+    case password
+    case biometric(RegisteredDevice)
+    case easyAccess(LockerEnrolment, LockerKey)
+    case background(LockerEnrolment)
 
-    static func biometric(_ device: RegisteredDevice) -> GrantProof {
-        GrantProof(amr: .biometric, deviceID: device.id)
+    var amr: DeviceAuthentication? {
+        switch self {
+        case .password: nil
+        case .biometric: .biometric
+        case .easyAccess: .easyAccess
+        case .background: .background
+        }
     }
 
-    static func easyAccess(_ enrolment: LockerEnrolment, _ key: LockerKey) -> GrantProof {
-        GrantProof(amr: .easyAccess, enrolmentID: enrolment.id, easyAccessKeyID: key.kid.rawValue)
+    var deviceID: String? { if case .biometric(let device) = self { device.id } else { nil } }
+
+    var enrolmentID: String? {
+        switch self {
+        case .password, .biometric: nil
+        case .easyAccess(let enrolment, _), .background(let enrolment): enrolment.id
+        }
     }
 
-    static func background(_ enrolment: LockerEnrolment) -> GrantProof {
-        GrantProof(amr: .background, enrolmentID: enrolment.id)
+    var easyAccessKeyID: String? {
+        if case .easyAccess(_, let key) = self { key.kid.rawValue } else { nil }
     }
 }
 

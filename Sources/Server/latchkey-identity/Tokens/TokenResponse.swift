@@ -2,18 +2,42 @@ import FoundationEssentials
 import Latchkey
 import LatchkeyRelyingParty
 
+/// New random tokens of a session. The client gets them after they are stored.
+struct NewTokens: Sendable {
+    let access = OpaqueToken.bytes()
+    /// Seconds.
+    let expiresIn: Int
+    /// nil if the client gets none, or keeps its own.
+    let refresh: RefreshToken?
+}
+
 /// The response of the token endpoint (RFC 6749 section 5.1, OpenID Connect Core section 3.1.3.3).
 struct TokenResponse: Sendable, Encodable {
-    var accessToken: String
-    var tokenType = "Bearer"
+    let accessToken: String
+    let tokenType = "Bearer"
     /// Seconds.
-    var expiresIn: Int
-    var refreshToken: String?
-    var idToken: String?
+    let expiresIn: Int
+    let refreshToken: String?
+    let idToken: String?
     /// Space-separated; present if the client may have requested none.
-    var scope: String?
+    let scope: String?
     /// The level shares, with a locker grant.
-    var levelShares: [String: String]?
+    let levelShares: [String: String]?
+
+    /// - Parameters:
+    ///   - session: The session to which the tokens were added.
+    ///   - levelShares: With a locker grant; also adds the scope.
+    init(
+        _ tokens: NewTokens, of session: Session, idToken: String?,
+        levelShares: [String: String]? = nil
+    ) {
+        accessToken = tokens.access
+        expiresIn = tokens.expiresIn
+        refreshToken = tokens.refresh?.text
+        self.idToken = idToken
+        scope = session.enrolment == nil ? nil : session.grant.scope
+        self.levelShares = levelShares
+    }
 
     enum CodingKeys: String, CodingKey {
         case accessToken = "access_token"

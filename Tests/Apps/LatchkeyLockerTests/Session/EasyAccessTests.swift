@@ -178,16 +178,14 @@ struct EasyAccessTests {
                     try JSONDecoder().decode([String: String].self, from: Data($0.body.utf8))
                 }
             }
-            let enrolment = try #require(
-                JWS.parse(try bodies(at: "/enrolments")[0]["assertion"] ?? ""))
-            let device = try JSONDecoder().decode([String: JSONValue].self, from: enrolment.header)[
-                "jwk"]
+            let enrolment = try ReceivedJWS(bodies(at: "/enrolments")[0]["assertion"] ?? "")
+            let device = enrolment.header["jwk"]
             let deviceKey = try JSONDecoder().decode(JWK.self, from: JSONEncoder().encode(device))
                 .publicKey()
             let enabled = try bodies(at: "/easy-access")
             #expect(enabled.count == 2)
             for body in enabled {
-                let assertion = try #require(JWS.parse(body["assertion"] ?? ""))
+                let assertion = try ReceivedJWS(body["assertion"] ?? "")
                 let signature = try #require(Base64URL.decode(body["device_signature"] ?? ""))
                 let text = "vnd.latchkey.locker-countersignature:" + assertion.signingInput
                 let made = try #require(ECDSASignature(rawRepresentation: signature))

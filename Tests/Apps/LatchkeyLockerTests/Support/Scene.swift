@@ -19,8 +19,8 @@ struct Scene: Sendable {
             let form = FormEncoding.decode(request.body)?["assertion"]
             let json = try? JSONDecoder().decode(
                 [String: String].self, from: Data(request.body.utf8))["assertion"]
-            return (form ?? json).flatMap(JWS.parse).map {
-                String(decoding: $0.payload, as: UTF8.self)
+            return (form ?? json).flatMap { try? ReceivedJWS($0) }.map {
+                String(decoding: $0.payloadJSON, as: UTF8.self)
             }
         }
     }

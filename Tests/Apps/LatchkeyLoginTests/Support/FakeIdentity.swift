@@ -173,9 +173,11 @@ actor FakeIdentity: HTTPTransport {
     ) {
         let invalid = refuse(400, "invalid_grant", "InvalidCredentials")
         guard
-            let jwt = form["jwt"], let parts = JWS.parse(jwt),
-            let header = try? JSONSerialization.jsonObject(with: parts.header) as? [String: Any],
-            let payload = try? JSONSerialization.jsonObject(with: parts.payload) as? [String: Any],
+            let jwt = form["jwt"], let parts = try? ReceivedJWS(jwt),
+            let header = try? JSONSerialization.jsonObject(with: parts.headerJSON)
+                as? [String: Any],
+            let payload = try? JSONSerialization.jsonObject(with: parts.payloadJSON)
+                as? [String: Any],
             let kid = header["kid"] as? String,
             header["typ"] as? String == "vnd.authgear.biometric-request",
             let iat = payload["iat"] as? Int, let exp = payload["exp"] as? Int

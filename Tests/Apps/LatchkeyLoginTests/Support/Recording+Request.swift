@@ -32,9 +32,11 @@ extension RecordingTransport.Recording {
     /// Header and payload of the form's JWT.
     var jwt: (header: [String: Any], payload: [String: Any])? {
         guard
-            let parts = form["jwt"].flatMap(JWS.parse),
-            let header = try? JSONSerialization.jsonObject(with: parts.header) as? [String: Any],
-            let payload = try? JSONSerialization.jsonObject(with: parts.payload) as? [String: Any]
+            let parts = form["jwt"].flatMap({ try? ReceivedJWS($0) }),
+            let header = try? JSONSerialization.jsonObject(with: parts.headerJSON)
+                as? [String: Any],
+            let payload = try? JSONSerialization.jsonObject(with: parts.payloadJSON)
+                as? [String: Any]
         else { return nil }
         return (header, payload)
     }

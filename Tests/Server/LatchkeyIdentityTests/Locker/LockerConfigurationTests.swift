@@ -117,8 +117,15 @@ import Testing
         try await locker(keepingShares: true).registry.add(enrolment, shares: shares, limit: 1)
         for isOn in [false, true] {
             let services = try await locker(keepingShares: isOn)
-            let both = try await services.levelShares(of: enrolment, afterAuthenticationOf: "u")
-            let background = try await services.backgroundShare(of: enrolment)
+            let policy = SessionPolicy(
+                configuration: TestServer.configuration,
+                devices: DatabaseDeviceRegistry(database, project: "latchkey"),
+                enrolments: services.registry, attestation: nil)
+            let permitted = try await database.read {
+                try policy.permit(enrolment, userID: "u", clientID: "app", in: $0)
+            }
+            let both = try await services.levelShares(of: permitted, afterAuthenticationOf: "u")
+            let background = try await services.backgroundShare(of: permitted)
             #expect(both == (isOn ? shares : nil))
             #expect(background == (isOn ? shares.background : nil))
         }

@@ -117,8 +117,8 @@ import Testing
                 deviceInfo: nil)
             let error = await #expect(throws: LockerRequestError.self) {
                 try await server.services.grants.insert(
-                    grant, tokens: TokenResponse(accessToken: "a", expiresIn: 60)
-                ) { try registry.lock(key, of: enrolment, in: $0) }
+                    grant, provenBy: .easyAccess(enrolment, key),
+                    tokens: NewTokens(expiresIn: 60, refresh: nil))
             }
             #expect(error?.code == .easyAccessRevoked)
         }

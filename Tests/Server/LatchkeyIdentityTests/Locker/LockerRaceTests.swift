@@ -84,31 +84,20 @@ import Testing
             let locker = try #require(server.services.locker)
             let enrolment = try #require(try await locker.registry.enrolment(id: device.id))
             try await locker.registry.remove(enrolment)
-            let registry = locker.registry
             let endpoint = TokenEndpoint(services: server.services)
             let client = server.services.configuration.clients[0]
             let key = enrolment.easyAccessKeys[0]
-            let confirmations: [@Sendable (any SQLConnection) throws -> Void] = [
-                { try registry.lock(key, of: enrolment, in: $0) },
-                { try registry.lock(enrolment, in: $0) },
-            ]
-            let proofs = [GrantProof.easyAccess(enrolment, key), .background(enrolment)]
-            for (proof, confirm) in zip(proofs, confirmations) {
+            for proof in [GrantProof.easyAccess(enrolment, key), .background(enrolment)] {
                 let grant = endpoint.grant(
-                    proof, user: server.alice, client: client, scope: "openid", authTime: 0,
+                    proof, userID: server.alice.id, client: client, scope: "openid", authTime: 0,
                     deviceInfo: nil)
-                let tokens = try await endpoint.tokens(
-                    for: grant, user: server.alice, client: client)
+                let tokens = endpoint.firstTokens(of: grant, client)
                 let error = await #expect(throws: LockerRequestError.self) {
                     try await server.services.grants.insert(
-                        grant, tokens: tokens, confirm: confirm)
+                        grant, provenBy: proof, tokens: tokens)
                 }
                 #expect(error?.code == .enrolmentRevoked)
-                // The foreign key refuses it too.
-                await #expect(throws: (any Error).self) {
-                    try await server.services.grants.insert(grant, tokens: tokens)
-                }
-                #expect(try await server.userInfo(tokens.accessToken).status == 401)
+                #expect(try await server.userInfo(tokens.access).status == 401)
             }
         }
     }

@@ -10,6 +10,8 @@ final class TestBrowser {
 
     let server: TestServer
     var cookies: [String: String] = [:]
+    /// The address that a proxy reports; nil without a proxy.
+    var address: String?
 
     init(server: TestServer) {
         self.server = server
@@ -54,8 +56,11 @@ final class TestBrowser {
     }
 
     private var cookieHeader: HTTPFields {
-        cookies.isEmpty
+        var fields: HTTPFields =
+            cookies.isEmpty
             ? [:] : [.cookie: cookies.map { "\($0.key)=\($0.value)" }.joined(separator: "; ")]
+        if let address, let name = HTTPField.Name("X-Forwarded-For") { fields[name] = address }
+        return fields
     }
 
     private func remember(_ answer: Answer) -> Answer {

@@ -86,7 +86,7 @@ struct TestDevice: Sendable {
         return input + "." + Base64URL.encode(try signature(over: input))
     }
 
-    private func signature(over input: String) throws -> Data {
+    func signature(over input: String) throws -> Data {
         switch key {
         case .es256(let key): try key.signature(for: Data(input.utf8)).rawRepresentation
         case .rs256(let key):

@@ -29,8 +29,8 @@ struct TestTPM: Sendable {
         case pin
         /// Opens with an approval by the approval key only.
         case finger(reuse: UInt16 = 0)
-        /// Opens with an approval by one of two approval keys.
-        case eitherFinger
+        /// Opens with an approval by either of the two approval keys only.
+        case twoBrokers
         /// A software key, imported into the TPM.
         case imported
     }
@@ -139,20 +139,20 @@ struct TestTPM: Sendable {
     /// The Name of the second approval key.
     var secondApprovalKeyName: Data { Self.tpmName(secondApprovalArea) }
 
-    /// The branch of an approval key.
-    private static func branch(_ approvalArea: Data, reuse: UInt16) -> (
-        json: String, digest: PolicyDigest
+    /// The digest and the JSON of a branch that an approval key opens.
+    private static func branch(of approvalArea: Data, reuse: UInt16 = 0) -> (
+        digest: PolicyDigest, json: String
     ) {
-        let text = Array("org.latchkey.presence/v1/approval".utf8)
         let reference = TPMWriter(
-            TPM2B(text), UInt32(1000), TPM2B(Array("biometry-any".utf8)), reuse, TPM2B())
+            TPM2B(Array("org.latchkey.presence/v1/approval".utf8)), UInt32(1000),
+            TPM2B(Array("biometry-any".utf8)), reuse, TPM2B())
         let digest = PolicyDigest().signed(
             by: TPMName(bytes: Array(tpmName(approvalArea))),
             policyRef: Array(SHA256.hash(data: reference.bytes)))
         let json =
             #"{"type":"signed","key":"\#(Base64URL.encode(approvalArea))","user":1000,"requirement":"biometry-any","#
             + #""reuse":\#(reuse)}"#
-        return (json, digest)
+        return (digest, json)
     }
 
     /// The public area of a key and the JSON of its branches.
@@ -164,16 +164,17 @@ struct TestTPM: Sendable {
         case .pin: return (Self.area(key, 0x0004_0072), nil)
         case .imported: return (Self.area(key, 0x0004_0440), nil)
         case .finger(let reuse):
-            let branch = Self.branch(approvalArea, reuse: reuse)
+            let branch = Self.branch(of: approvalArea, reuse: reuse)
             return (
                 Self.area(key, 0x0004_0432, policy: branch.digest.bytes),
                 #"{"version":1,"branches":[\#(branch.json)]}"#
             )
-        case .eitherFinger:
-            let branches = [approvalArea, secondApprovalArea].map { Self.branch($0, reuse: 0) }
-            let policy = PolicyDigest.or(branches.map(\.digest))?.bytes ?? []
+        case .twoBrokers:
+            let branches = [approvalArea, secondApprovalArea].map { Self.branch(of: $0) }
             return (
-                Self.area(key, 0x0004_0432, policy: policy),
+                Self.area(
+                    key, 0x0004_0432,
+                    policy: PolicyDigest.or(branches.map(\.digest))?.bytes ?? []),
                 #"{"version":1,"branches":[\#(branches.map(\.json).joined(separator: ","))]}"#
             )
         }

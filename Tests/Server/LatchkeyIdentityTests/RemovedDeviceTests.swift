@@ -1,0 +1,97 @@
+import FoundationEssentials
+import Latchkey
+import LatchkeyRelyingParty
+import Testing
+
+@testable import latchkey_identity
+
+/// The ways to remove a device.
+enum DeviceRemoval: CaseIterable {
+    case app, settingsPage, administrator
+
+    func remove(_ device: TestDevice, on server: TestServer) async throws {
+        switch self {
+        case .app:
+            let answer = try await server.post(
+                "/api/identity/biometric/remove", json: #"{"kid":"\#(device.kid)"}"#,
+                bearer: server.login().access)
+            #expect(answer.status == 200)
+        case .settingsPage:
+            let browser = TestBrowser(server: server)
+            _ = try await browser.loginToSettings("alice")
+            let page = try await browser.get("/settings/biometric")
+            let form = [
+                "csrf_token": try page.hiddenField("csrf_token"), "x_action": "remove",
+                "x_identity_id": try page.hiddenField("x_identity_id"),
+            ]
+            #expect(try await browser.post("/settings/biometric", form).status == 303)
+        case .administrator:
+            let devices = try await UserDevices(
+                server.services.database, project: server.services.configuration.project)
+            #expect(try await devices.revokeAll(of: "alice") == 1)
+        }
+    }
+}
+
+@Suite("Sessions of a removed device") struct RemovedDeviceTests {
+    @Test(arguments: DeviceRemoval.allCases)
+    func `the removal of a device ends its sessions`(removal: DeviceRemoval) async throws {
+        try await TestServer.run {
+            $0.identity.biometric.listEnabled = true
+        } body: { server in
+            let device = TestDevice()
+            let other = try await server.login()
+            try await server.setUp(device, bearer: other.access).success()
+            let session = try Tokens(await server.authenticate(device).success())
+            try await server.userInfo(session.access).success()
+            try await removal.remove(device, on: server)
+            try await server.userInfo(session.access).expectRefusal(
+                401, "invalid_grant", "invalid session")
+            try await server.refresh(#require(session.refresh)).expectRefusal(
+                400, "invalid_grant", "invalid refresh token")
+            // A session that began with a password has no device.
+            try await server.userInfo(other.access).success()
+            try await server.refresh(#require(other.refresh)).success()
+        }
+    }
+
+    @Test(arguments: [true, false])
+    func `sessions of device keys end while their login is off`(isDisabled: Bool) async throws {
+        try await TestServer.run { server in
+            let device = TestDevice()
+            try await server.setUp(device, bearer: server.login().access).success()
+            let session = try Tokens(await server.authenticate(device).success())
+            let enrolled = try await server.enrolledDevice()
+            let easy = try Tokens(await server.easyAccess(enrolled).success())
+            var configuration = server.services.configuration
+            if isDisabled {
+                configuration.identity.biometric.disabled = true
+            } else {
+                configuration.authentication.identities = ["login_id"]
+            }
+            configuration.extensions.locker.enabled = false
+            let changed = try await IdentityServices(
+                configuration, database: server.services.database, hasher: PasswordHasher(),
+                clock: server.time.clock, signingKeyCipher: TestDatabase.cipher())
+            for token in [session.access, easy.access] {
+                #expect(try await server.services.grants.session(accessToken: token) != nil)
+                #expect(try await changed.grants.session(accessToken: token) == nil)
+            }
+            let refresh = try #require(session.refresh.flatMap(RefreshToken.init))
+            #expect(try await changed.grants.session(refresh) == nil)
+            #expect(try await server.services.grants.session(refresh) != nil)
+        }
+    }
+
+    @Test func `a session ends if its client is no longer configured`() async throws {
+        try await TestServer.run { server in
+            let tokens = try await server.login()
+            var configuration = server.services.configuration
+            configuration.clients[0].id = "another"
+            let changed = try await IdentityServices(
+                configuration, database: server.services.database, hasher: PasswordHasher(),
+                clock: server.time.clock, signingKeyCipher: TestDatabase.cipher())
+            #expect(try await changed.grants.session(accessToken: tokens.access) == nil)
+        }
+    }
+}
