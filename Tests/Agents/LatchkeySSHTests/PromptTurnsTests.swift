@@ -112,6 +112,26 @@ struct PromptTurnsTests {
         #expect(turns.request(8, from: local(2), at: .zero) == .begin)
     }
 
+    @Test func `many local programs get a quiet time too, and forwarders do not cause it`() throws {
+        var turns = PromptTurns()
+        for id: UInt64 in 1...11 {
+            #expect(turns.request(id, from: local(Int32(id)), at: .zero) == .begin)
+            _ = turns.finish(.refused, at: .zero)
+        }
+        #expect(isRefused(turns.request(12, from: local(12), at: .zero)))
+        #expect(turns.request(13, from: local(13), at: .seconds(10)) == .begin)
+        _ = turns.finish(.accepted, at: .seconds(10))
+        for id: UInt64 in 14..<34 {
+            let server = try SampleServer().hostKey
+            let origin = RequestOrigin(process: Int32(id), server: server)
+            #expect(turns.request(id, from: origin, at: .seconds(10)) == .begin)
+            _ = turns.finish(.refused, at: .seconds(10))
+            // The ssh that forwards the agent may also be a local program.
+            #expect(turns.request(id + 100, from: local(Int32(id)), at: .seconds(10)) == .begin)
+            _ = turns.finish(.undecided, at: .seconds(10))
+        }
+    }
+
     @Test func `a lock ends all requests, without a quiet time`() throws {
         var turns = PromptTurns()
         #expect(turns.request(1, from: try forwarded(), at: .zero) == .begin)

@@ -16,12 +16,28 @@ package struct RequestOrigin: Hashable, Sendable {
 
     package var isForwarded: Bool { server != nil }
 
+    /// What a limit counts for.
     fileprivate enum Part: Hashable, Sendable {
-        case process(Int32)
+        case localProcess(Int32)
+        case allLocalProcesses
+        case forwardingProcess(Int32)
         case server(HostKey)
+
+        /// The number of refusals in a row without a quiet time. A user can refuse the keys that
+        /// one local program offers one after another.
+        var toleratedRefusals: Int {
+            switch self {
+            case .localProcess: 3
+            case .allLocalProcesses: 10
+            case .forwardingProcess, .server: 0
+            }
+        }
     }
 
-    fileprivate var parts: [Part] { [.process(process)] + (server.map { [.server($0)] } ?? []) }
+    fileprivate var parts: [Part] {
+        guard let server else { return [.localProcess(process), .allLocalProcesses] }
+        return [.forwardingProcess(process), .server(server)]
+    }
 
     fileprivate func isSameChain(as other: RequestOrigin) -> Bool {
         isForwarded && other.isForwarded && !Set(parts).isDisjoint(with: other.parts)
@@ -69,9 +85,6 @@ package struct PromptTurns: Sendable {
         let id: ID
         let origin: RequestOrigin
     }
-
-    /// A user can refuse the keys that one local program offers one after another.
-    private static let toleratedLocalRefusals = 3
 
     private var running: Request?
     /// Whether the running request must end for a local request, or because all requests end.
@@ -125,8 +138,7 @@ package struct PromptTurns: Sendable {
             switch outcome {
             case .accepted: quiet.accept(part)
             case .refused where !isRunningEnded:
-                let tolerated = last.origin.isForwarded ? 0 : Self.toleratedLocalRefusals
-                quiet.refuse(part, tolerating: tolerated, at: now)
+                quiet.refuse(part, tolerating: part.toleratedRefusals, at: now)
             case .refused, .undecided: break
             }
         }

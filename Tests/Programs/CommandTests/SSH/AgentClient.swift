@@ -124,28 +124,27 @@ struct ForwarderKey {
     }
 }
 
-/// A login with `ssh -A` that stays open. The server's end of the agent connection is a socket on
-/// this machine, because the server runs here.
-struct ForwardedAgent {
-    let socket: String
-
-    /// Logs in to a server with a key in software, so without a prompt, and calls `body`.
-    static func with(
-        _ agent: SSHAgent, authorized: String, _ body: (ForwardedAgent) async throws -> Void
-    ) async throws {
-        let (software, path) = (
-            agent.directory.path(of: "software"), agent.directory.path(of: "forwarded")
-        )
+extension SSHAgent {
+    /// Logs in with `ssh -A` to a server “near”, with a key in software, so without a prompt. The
+    /// login stays open while `body` runs.
+    ///
+    /// - Parameter body: Gets the path of the forwarded socket. The server runs on this machine.
+    func withForwarding(_ body: (_ socket: String) async throws -> Void) async throws {
+        let (software, path) = (directory.path(of: "software"), directory.path(of: "forwarded"))
         try await program("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-f", software])
         let near = try await SSHServer(
-            "near", for: agent,
-            authorized: String(contentsOfFile: "\(software).pub", encoding: .utf8) + authorized)
+            "near", for: self,
+            authorized: String(contentsOfFile: "\(software).pub", encoding: .utf8))
         let options = ["-A", "-o", "IdentitiesOnly=yes", "-i", software]
-        let command = "echo $SSH_AUTH_SOCK >\(path).new; mv \(path).new \(path); exec sleep 100000"
+        // Until the server has noticed the end of the connection.
+        let command = """
+            echo $SSH_AUTH_SOCK >\(path).new; mv \(path).new \(path)
+            while kill -0 $PPID; do sleep 0.2; done
+            """
         let ssh = try RunningProgram(
             URL(filePath: "/usr/bin/env"),
-            ["-i"] + agent.clientEnvironment.map { "\($0.key)=\($0.value)" } + ["ssh"]
-                + near.login(agent, options) + [command])
+            ["-i"] + clientEnvironment.map { "\($0.key)=\($0.value)" } + ["ssh"]
+                + near.login(self, options) + [command])
         try await withTeardown({ await ssh.stop(SIGKILL) }) {
             var socket: String?
             #expect(
@@ -153,9 +152,7 @@ struct ForwardedAgent {
                     socket = try? String(contentsOfFile: path, encoding: .utf8)
                     return socket != nil
                 })
-            try await body(
-                ForwardedAgent(
-                    socket: #require(socket).trimmingCharacters(in: .whitespacesAndNewlines)))
+            try await body(#require(socket).trimmingCharacters(in: .whitespacesAndNewlines))
         }
     }
 }

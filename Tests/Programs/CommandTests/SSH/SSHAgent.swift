@@ -48,7 +48,7 @@ final class SSHAgent: Sendable {
             while read -r command text; do
               case $command in
                 SETDESC) printf '%s\\n' "$text" >>"$0.texts"; seen=$text; echo OK ;;
-                GETPIN) case $seen in *'asked from'*) \(forwarded.rawValue) ;; *) answer "$0" ;; esac ;;
+                GETPIN) case $seen in *'asked from'*) \(forwarded.rawValue) ;; *) answer ;; esac ;;
                 BYE) echo OK; exit ;;
                 *) echo OK ;;
               esac

@@ -38,12 +38,12 @@ struct SSHForwardingTests {
             let path = try await agent.createKey()
             try await allowForwarding(agent)
             let (key, own) = (try blob(path), ForwarderKey())
-            try await ForwardedAgent.with(agent, authorized: "") { forwarded in
+            try await agent.withForwarding { socket in
                 let hosts = agent.directory.path(of: "known_hosts")
                 let known = try String(contentsOfFile: hosts, encoding: .utf8)
                 try Data((known + own.line("forwarder")).utf8).write(to: URL(filePath: hosts))
                 // A session with another server, bound with the forwarder's own host key.
-                let client = try AgentClient(forwarded.socket)
+                let client = try AgentClient(socket)
                 #expect(try await client.request(own.bind(Self.session)) == AgentClient.success)
                 let plain = AgentClient.login(Self.session, with: key)
                 #expect(await client.request(plain) == AgentClient.failure)
@@ -86,9 +86,9 @@ struct SSHForwardingTests {
             let path = try await agent.createKey()
             try await allowForwarding(agent)
             let key = try blob(path)
-            try await ForwardedAgent.with(agent, authorized: "") { forwarded in
+            try await agent.withForwarding { socket in
                 for _ in 0..<25 {
-                    let client = try AgentClient(forwarded.socket)
+                    let client = try AgentClient(socket)
                     #expect(
                         await client.request(AgentClient.commit(with: key)) == AgentClient.failure)
                 }
@@ -124,14 +124,14 @@ struct SSHForwardingTests {
             let path = try await agent.createKey()
             try await allowForwarding(agent)
             let key = try blob(path)
-            try await ForwardedAgent.with(agent, authorized: "") { forwarded in
-                var client: AgentClient? = try AgentClient(forwarded.socket)
+            try await agent.withForwarding { socket in
+                var client: AgentClient? = try AgentClient(socket)
                 client?.send(AgentClient.commit(with: key))
                 #expect(await poll { agent.prompts.count == 1 })
                 client = nil
                 // Until the agent has noticed the end, the request waits; then it is refused.
                 for _ in 0..<5 {
-                    let next = try AgentClient(forwarded.socket)
+                    let next = try AgentClient(socket)
                     #expect(
                         await next.request(AgentClient.commit(with: key)) == AgentClient.failure)
                 }
@@ -146,11 +146,11 @@ struct SSHForwardingTests {
             let local = try await agent.createKey("local")
             try await allowForwarding(agent)
             let key = try blob(path)
-            try await ForwardedAgent.with(agent, authorized: "") { forwarded in
-                let first = try AgentClient(forwarded.socket)
+            try await agent.withForwarding { socket in
+                let first = try AgentClient(socket)
                 first.send(AgentClient.commit(with: key))
                 #expect(await poll { agent.prompts.count == 1 })
-                let others = try (0..<33).map { _ in try AgentClient(forwarded.socket) }
+                let others = try (0..<33).map { _ in try AgentClient(socket) }
                 for client in others { client.send(AgentClient.commit(with: key)) }
                 #expect(try await signsLocally(agent, local))
                 #expect(agent.prompts[1].contains("with the SSH key “local”"))
@@ -167,10 +167,10 @@ struct SSHForwardingTests {
         try await SSHAgent.withRunning(machine()) { agent in
             let path = try await agent.createKey()
             try await allowForwarding(agent)
-            try await ForwardedAgent.with(agent, authorized: "") { forwarded in
+            try await agent.withForwarding { socket in
                 var channels: [AgentClient] = []
                 for number in 0..<100 {
-                    channels.append(try AgentClient(forwarded.socket))
+                    channels.append(try AgentClient(socket))
                     // Some stop within a message, some have had an answer.
                     if number % 3 == 1 { channels.last?.sendRaw([0, 0, 0, 9, 13]) }
                     if number % 3 == 2 {
@@ -180,7 +180,7 @@ struct SSHForwardingTests {
                 let listed = try await agent.client("timeout", ["20", "ssh-add", "-l"])
                 #expect(listed.status == 0, "\(listed.errors)")
                 #expect(try await signsLocally(agent, path))
-                let last = try AgentClient(forwarded.socket)
+                let last = try AgentClient(socket)
                 #expect(await last.request(AgentClient.list)?.first == 12)
                 // The oldest ones were closed.
                 #expect(await channels[0].answer() == nil)
@@ -211,7 +211,7 @@ struct SSHForwardingTests {
             let restricted = try await agent.machine.run(["ssh", "restrict", "work"] + settings)
             #expect(restricted.status == 0, "\(restricted.errors)")
             let key = try blob(path)
-            try await ForwardedAgent.with(agent, authorized: "") { forwarded in
+            try await agent.withForwarding { socket in
                 func prompts(_ body: () async throws -> Void) async throws -> Int {
                     let before = agent.prompts.count
                     try await body()
@@ -219,7 +219,7 @@ struct SSHForwardingTests {
                 }
                 func local() async throws { #expect(try await signsLocally(agent, path)) }
                 func remote() async throws {
-                    let client = try AgentClient(forwarded.socket)
+                    let client = try AgentClient(socket)
                     let answer = await client.request(AgentClient.commit(with: key))
                     #expect(answer?.first == 14)
                 }
