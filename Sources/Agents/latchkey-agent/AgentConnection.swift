@@ -18,22 +18,31 @@ struct AgentConnection {
     private let descriptor: Int32
     private let requester: Requester
     private let service: AgentService
+    private let connections: OpenConnections
     private let log: Logger
 
-    init(_ descriptor: Int32, _ requester: Requester, service: AgentService, log: Logger) {
+    init(
+        _ descriptor: Int32, _ requester: Requester, service: AgentService,
+        among connections: OpenConnections, log: Logger
+    ) {
         (self.descriptor, self.requester, self.service) = (descriptor, requester, service)
-        self.log = log
+        (self.connections, self.log) = (connections, log)
     }
 
-    /// Serves until the client closes the connection, or breaks the protocol.
+    /// Serves until the client closes the connection, or breaks the protocol, or the connection is
+    /// closed for another one.
     func serve() {
+        defer { connections.remove(descriptor) }
         let session = ClientSession(requester)
         var buffer = FrameBuffer()
         while true {
             do throws(SSHFormatError) {
-                guard let message = try receive(&buffer), let answer = answer(message, session)
-                else { return }
-                guard send(answer.frame) else { return }
+                guard let message = try receive(&buffer) else { return }
+                connections.answer(descriptor, isAnswered: true)
+                let answer = answer(message, session)
+                if session.origin.isForwarded { connections.forward(descriptor) }
+                connections.answer(descriptor, isAnswered: false)
+                guard let answer, send(answer.frame) else { return }
             } catch {
                 log.notice(
                     "closed a connection: \(error)",
@@ -125,4 +134,9 @@ final class ClientSession: Sendable {
     let bindings = Mutex(SessionBindings())
 
     init(_ requester: Requester) { self.requester = requester }
+
+    var origin: RequestOrigin {
+        RequestOrigin(
+            process: requester.process, server: bindings.withLock { $0.forwarders.first })
+    }
 }

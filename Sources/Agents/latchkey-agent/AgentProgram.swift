@@ -46,8 +46,10 @@ struct AgentProgram: ServiceProgram {
         let listener = try ListeningSocket.forAgent(at: socket)
         let service = AgentService(
             settings, presence: presence,
-            knownHostsFiles: knownHosts?.split(separator: ":").map(String.init)
-                ?? KnownHosts.defaultFiles(home: environment["HOME"]), log: log)
+            files: AgentService.HostFiles(
+                knownHosts: knownHosts?.split(separator: ":").map(String.init)
+                    ?? KnownHosts.defaultFiles(home: environment["HOME"]),
+                configurations: HostNames.defaultFiles(home: environment["HOME"])), log: log)
         let observer = Task {
             await SessionLockObserver().repeatedly {
                 await service.lock()

@@ -1,28 +1,37 @@
 import Glibc
 import Latchkey
 import LatchkeyPlatform
+import LatchkeySSH
 import Logging
+import Synchronization
 
 /// Serves the connections of the socket's user, each on its own thread.
 struct AgentServer {
-    /// The maximum number of connections. Further clients wait in the socket's queue.
-    static let maximumConnections = 64
+    /// Connections that the limit closes end a moment later.
+    private static let threads = ConnectionLimit.total + 64
 
-    private let connections: ConnectionServer
+    private let socket: ListeningSocket
+    private let server: ConnectionServer
 
     init(socket: ListeningSocket, service: AgentService, log: Logger) {
-        connections = ConnectionServer(socket, limit: Self.maximumConnections) { client in
+        self.socket = socket
+        let connections = OpenConnections()
+        server = ConnectionServer(socket, limit: Self.threads) { client in
             guard let requester = Requester(connection: client), requester.user == geteuid() else {
                 log.warning("refused the connection of another user")
                 return nil
             }
-            return { AgentConnection(client, requester, service: service, log: log).serve() }
+            guard connections.add(client, of: requester.process) else { return nil }
+            return {
+                AgentConnection(client, requester, service: service, among: connections, log: log)
+                    .serve()
+            }
         }
     }
 
     /// - Throws: ``KeystoreError`` with code `unavailable` without threads or descriptors.
     func start() throws(KeystoreError) {
-        guard connections.start() else {
+        guard server.start() else {
             throw KeystoreError(
                 operation: "start the agent", code: .unavailable,
                 reason: "the system has no more threads or files",
@@ -30,5 +39,38 @@ struct AgentServer {
         }
     }
 
-    func stop() { connections.stop() }
+    /// Removes the socket's path. The thread that accepts connections may outlive this call.
+    func stop() {
+        server.stop()
+        socket.removePath()
+    }
+}
+
+/// The open connections. Closes the excess ones (``ConnectionLimit``), by shutting them down: their
+/// threads then end.
+final class OpenConnections: Sendable {
+    private let limit = Mutex(ConnectionLimit())
+
+    /// - Returns: Whether the connection may stay.
+    func add(_ connection: Int32, of process: Int32) -> Bool {
+        limit.withLock { limit in
+            let excess = limit.add(connection, of: process)
+            for other in excess where other != connection { shutdown(other, Int32(SHUT_RDWR)) }
+            return !excess.contains(connection)
+        }
+    }
+
+    /// The connection is forwarded.
+    func forward(_ connection: Int32) {
+        limit.withLock { limit in
+            for excess in limit.forward(connection) { shutdown(excess, Int32(SHUT_RDWR)) }
+        }
+    }
+
+    func answer(_ connection: Int32, isAnswered: Bool) {
+        limit.withLock { $0.answer(connection, isAnswered: isAnswered) }
+    }
+
+    /// Call it before the descriptor is closed.
+    func remove(_ connection: Int32) { limit.withLock { $0.remove(connection) } }
 }

@@ -8,11 +8,18 @@ import Synchronization
 actor AgentService {
     private let settings: ProgramSettings
     private let presence: any PresenceAuthority
-    private let knownHostsFiles: [String]
+    private let files: HostFiles
     private let log: Logger
+    private let refusals: RefusalLog
     private let prompts = PromptQueue()
     private var opened: Opened?
-    private var running: Task<AgentAnswer, Never>?
+
+    /// The user's files that name servers.
+    struct HostFiles: Sendable {
+        let knownHosts: [String]
+        /// Files of ssh_config(5).
+        let configurations: [String]
+    }
 
     /// The store and the keystores, which stay open between requests.
     private struct Opened {
@@ -22,11 +29,10 @@ actor AgentService {
     }
 
     init(
-        _ settings: ProgramSettings, presence: any PresenceAuthority, knownHostsFiles: [String],
-        log: Logger
+        _ settings: ProgramSettings, presence: any PresenceAuthority, files: HostFiles, log: Logger
     ) {
         (self.settings, self.presence) = (settings, presence)
-        (self.knownHostsFiles, self.log) = (knownHostsFiles, log)
+        (self.files, self.log, refusals) = (files, log, RefusalLog(log))
     }
 
     /// Answers a message. Every failure is the answer `failure`, with the reason in the log.
@@ -44,9 +50,7 @@ actor AgentService {
                 return .failure
             }
         } catch {
-            log.notice(
-                "refused a message: \(error)",
-                metadata: ["client": "\(session.requester.description)"])
+            refusals.notice("refused a message: \(error)", session)
             return .failure
         }
     }
@@ -55,8 +59,7 @@ actor AgentService {
     /// requests that wait for theirs.
     func lock() async {
         log.debug("locking")
-        prompts.cancelWaiting()
-        running?.cancel()
+        prompts.endAll()
         guard let opened else { return }
         await opened.records.lock()
         for keystore in opened.keystores.values { keystore.endReuse() }
@@ -75,11 +78,11 @@ actor AgentService {
     }
 
     private func bind(_ request: SessionBind, _ session: ClientSession) -> AgentAnswer {
-        let knownHosts = KnownHosts(files: knownHostsFiles)
+        let knownHosts = KnownHosts(files: files.knownHosts)
         for file in knownHosts.unreadable {
-            log.warning(
-                "\(file) cannot be read, or is too long. It could revoke any host key, so all sessions are refused."
-            )
+            refusals.notice(
+                "\(file) cannot be read, or is too long. It could revoke any host key, so all sessions are refused.",
+                session)
         }
         do throws(SSHFormatError) {
             try session.bindings.withLock { bindings throws(SSHFormatError) in
@@ -87,9 +90,7 @@ actor AgentService {
             }
             return .success
         } catch {
-            log.notice(
-                "refused a session: \(error)",
-                metadata: ["client": "\(session.requester.description)"])
+            refusals.notice("refused a session: \(error)", session)
             return .failure
         }
     }
@@ -103,33 +104,50 @@ actor AgentService {
                 $0.publicKey.blob == publicKey || $0.certificate?.blob == publicKey
             })
         else {
-            log.notice("refused to sign with an unknown key", metadata: ["client": "\(client)"])
+            refusals.notice("refused to sign with an unknown key", session)
             return .failure
         }
         let bindings = session.bindings.withLock(\.self)
         // The stored record decides before the prompt, and the verified one before the signature.
-        guard let use = use(of: key, for: data, bindings, client) else { return .failure }
-        let reason = use.reason(
-            key: key.name, client: client, knownHosts: KnownHosts(files: knownHostsFiles))
-        let prompt = PromptContext(reason: reason, container: settings.container)
-        let answer = await prompts.run {
-            let task = Task {
-                await self.signed(
-                    data, with: key, through: bindings, for: prompt, of: client)
-            }
-            self.running = task
-            defer { self.running = nil }
-            return await withTaskCancellationHandler {
-                await task.value
-            } onCancel: {
-                task.cancel()
-            }
+        guard let use = use(of: key, for: data, bindings, session) else { return .failure }
+        let knownHosts = KnownHosts(files: files.knownHosts)
+        if let server = use.server, knownHosts.isRevoked(server) {
+            refusals.notice(
+                "refused to sign: the host key is revoked in known_hosts", session,
+                key: key.key.id.rawValue)
+            return .failure
         }
-        return answer ?? .failure
+        let reason = use.reason(
+            key: key.name, client: client, knownHosts: knownHosts,
+            candidates: candidates(for: key, session))
+        let prompt = PromptContext(reason: reason, container: settings.container)
+        let result = await prompts.run(for: session.origin) {
+            await self.signed(
+                data, with: key, through: bindings, for: prompt, of: session,
+                acceptsEarlierProof: use.permitsReuse)
+        }
+        switch result {
+        case .finished(let answer): return answer
+        case .refused(let reason):
+            refusals.notice("no prompt: \(reason)", session, key: key.key.id.rawValue)
+            return .failure
+        }
+    }
+
+    /// Names that the server of a request may have.
+    private func candidates(for key: SSHKeyRecord, _ session: ClientSession) -> HostNames {
+        var names = HostNames()
+        names.add(arguments: session.requester.arguments)
+        for rule in key.settings.destinations {
+            for hop in [rule.source, rule.destination] { names.add(hop?.name ?? "") }
+        }
+        names.add(configurations: files.configurations)
+        return names
     }
 
     private func use(
-        of key: SSHKeyRecord, for data: [UInt8], _ bindings: SessionBindings, _ client: String
+        of key: SSHKeyRecord, for data: [UInt8], _ bindings: SessionBindings,
+        _ session: ClientSession
     ) -> SignatureUse? {
         switch SigningDecision(
             data: data, key: key.publicKey.blob, certificate: key.certificate?.blob,
@@ -138,29 +156,26 @@ actor AgentService {
         {
         case .allowed(let use): return use
         case .refused(let reason):
-            log.notice(
-                "refused to sign: \(reason)",
-                metadata: ["client": "\(client)", "key": "\(key.key.id)"])
+            refusals.notice("refused to sign: \(reason)", session, key: key.key.id.rawValue)
             return nil
         }
     }
 
     private func signed(
         _ data: [UInt8], with offered: SSHKeyRecord, through bindings: SessionBindings,
-        for prompt: PromptContext, of client: String
-    ) async -> AgentAnswer {
+        for prompt: PromptContext, of session: ClientSession, acceptsEarlierProof: Bool
+    ) async -> (AgentAnswer, PromptOutcome) {
+        let client = session.requester.description
         // One PIN can open the record keys and the key, if the hardware requires it for both.
-        let presence = PresenceSession(self.presence)
+        let presence = PresenceSession(self.presence, acceptsEarlierProof: acceptsEarlierProof)
         do throws(KeystoreError) {
             let records = try await opened().records
             let key = try await records.verifiedSSHKey(
                 offered.key.id, for: prompt, authorizedBy: presence)
             try key.checkVerification()
             guard key.publicKey == offered.publicKey,
-                use(of: key, for: data, bindings, client) != nil
-            else {
-                return .failure
-            }
+                use(of: key, for: data, bindings, session) != nil
+            else { return (.failure, .undecided) }
             let signature = try await keystore(of: key.key).sign(
                 MessageDigest(sha256: data), with: key.key, for: prompt, authorizedBy: presence)
             log.notice(
@@ -168,11 +183,14 @@ actor AgentService {
                 metadata: [
                     "client": "\(client)", "key": "\(key.key.id)", "use": "\(prompt.reason)",
                 ])
-            return .signature(SSHPublicKey.encode(signature))
+            return (.signature(SSHPublicKey.encode(signature)), .accepted)
         } catch {
             let error = error.during("sign for \(client)")
             log.warning("\(error) \(error.advice)", metadata: ["key": "\(offered.key.id)"])
-            return .failure
+            // A prompt program that fails may have shown its window.
+            return (
+                .failure, [.cancelled, .failed].contains(error.code) ? .refused : .undecided
+            )
         }
     }
 

@@ -59,12 +59,12 @@ extension ListeningSocket {
             throw Refusal(
                 reason: "the path has more than \(UNIXSocketAddress.maximumPathBytes) bytes")
         }
-        guard !address.isServed else {
-            throw Refusal(reason: "another program serves \(path)")
-        }
         do throws(SystemError) {
-            return try address.listeningSocket(queue: 64)
+            return try address.listeningSocket(queue: 128)
         } catch {
+            guard error.number != EADDRINUSE || !address.isServed else {
+                throw Refusal(reason: "another program serves \(path)")
+            }
             throw Refusal(reason: "\(path) cannot be created: \(error)")
         }
     }

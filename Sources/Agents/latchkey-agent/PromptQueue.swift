@@ -1,72 +1,120 @@
+import LatchkeySSH
 import Synchronization
 
-/// Lets one request at a time prompt. Requests wait in order; a cancelled request leaves the queue.
+/// Lets one request at a time prompt, in the order of ``PromptTurns``. A cancelled request leaves
+/// the queue.
 final class PromptQueue: Sendable {
-    private struct State {
-        var isBusy = false
-        var waiting: [(id: UInt64, continuation: CheckedContinuation<Bool, Never>)] = []
-        var nextID: UInt64 = 0
+    enum Result<Value: Sendable>: Sendable {
+        case finished(Value)
+        /// There was no turn. The text is the reason, as a clause.
+        case refused(String)
     }
 
-    /// The maximum number of waiting requests.
-    static let maximumWaiting = 32
+    private struct State {
+        var turns = PromptTurns()
+        var waiting: [PromptTurns.ID: CheckedContinuation<Turn, Never>] = [:]
+        /// Ends the running request.
+        var end: (@Sendable () -> Void)?
+        var lastID: PromptTurns.ID = 0
+    }
+
+    private enum Turn {
+        case now
+        /// After ``pause``.
+        case afterClosedPrompt
+        case refused(String)
+    }
+
+    /// The time between a prompt that was closed for another one, and that other one: an answer to
+    /// the first one must not reach the second one.
+    private static let pause: Duration = .seconds(1)
 
     private let state = Mutex(State())
+    private let start = ContinuousClock.now
 
     /// Runs `body` when it is this request's turn.
-    ///
-    /// - Returns: nil if the task was cancelled before, or too many requests wait.
-    func run<Value: Sendable>(_ body: () async -> Value) async -> Value? {
-        guard await enter() else { return nil }
-        defer { leave() }
-        guard !Task.isCancelled else { return nil }
-        return await body()
-    }
-
-    /// Ends all waiting requests without a turn.
-    func cancelWaiting() {
-        let waiting = state.withLock { state in
-            defer { state.waiting = [] }
-            return state.waiting
-        }
-        for request in waiting { request.continuation.resume(returning: false) }
-    }
-
-    private func enter() async -> Bool {
+    func run<Value: Sendable>(
+        for origin: RequestOrigin, _ body: @escaping @Sendable () async -> (Value, PromptOutcome)
+    ) async -> Result<Value> {
         let id = state.withLock { state in
-            state.nextID += 1
-            return state.nextID
+            state.lastID += 1
+            return state.lastID
         }
-        return await withTaskCancellationHandler {
+        switch await turn(of: id, from: origin) {
+        case .refused(let reason): return .refused(reason)
+        case .afterClosedPrompt: try? await Task.sleep(for: Self.pause)
+        case .now: break
+        }
+        guard !Task.isCancelled else {
+            finish(.undecided)
+            return .refused(Self.gone)
+        }
+        let task = Task { await body() }
+        let isEnded = state.withLock { state in
+            state.end = { task.cancel() }
+            return state.turns.isRunningEnded
+        }
+        if isEnded { task.cancel() }
+        let (value, outcome) = await withTaskCancellationHandler {
+            await task.value
+        } onCancel: {
+            task.cancel()
+        }
+        finish(outcome)
+        return .finished(value)
+    }
+
+    /// Ends all requests, also the running one.
+    func endAll() {
+        let (ended, end) = state.withLock { state in
+            let ids = state.turns.withdrawAll()
+            return (ids.compactMap { state.waiting.removeValue(forKey: $0) }, state.end)
+        }
+        for request in ended { request.resume(returning: .refused("the session was locked")) }
+        end?()
+    }
+
+    private func turn(of id: PromptTurns.ID, from origin: RequestOrigin) async -> Turn {
+        await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
-                let answer: Bool? = state.withLock { state in
-                    if Task.isCancelled { return false }
-                    guard state.isBusy else {
-                        state.isBusy = true
-                        return true
+                let (turn, end) = state.withLock { state -> (Turn?, (@Sendable () -> Void)?) in
+                    if Task.isCancelled { return (.refused(Self.gone), nil) }
+                    switch state.turns.request(id, from: origin, at: start.duration(to: .now)) {
+                    case .begin: return (.now, nil)
+                    case .refused(let reason): return (.refused(reason), nil)
+                    case .wait(let endsRunning):
+                        state.waiting[id] = continuation
+                        return (nil, endsRunning ? state.end : nil)
                     }
-                    guard state.waiting.count < Self.maximumWaiting else { return false }
-                    state.waiting.append((id, continuation))
-                    return nil
                 }
-                if let answer { continuation.resume(returning: answer) }
+                if let turn { continuation.resume(returning: turn) }
+                end?()
             }
         } onCancel: {
             let waiting = state.withLock { state in
-                state.waiting.firstIndex { $0.id == id }.map { state.waiting.remove(at: $0) }
+                state.turns.withdraw(id) ? state.waiting.removeValue(forKey: id) : nil
             }
-            waiting?.continuation.resume(returning: false)
+            waiting?.resume(returning: .refused(Self.gone))
         }
     }
 
-    private func leave() {
-        let next = state.withLock { state -> CheckedContinuation<Bool, Never>? in
-            guard !state.waiting.isEmpty else {
-                state.isBusy = false
-                return nil
+    private static let gone = "the client closed the connection"
+
+    private func finish(_ outcome: PromptOutcome) {
+        typealias Resumption = (CheckedContinuation<Turn, Never>, Turn)
+        let resumed = state.withLock { state -> [Resumption] in
+            state.end = nil
+            let handover = state.turns.finish(outcome, at: start.duration(to: .now))
+            let refused = handover.refused.compactMap { id -> Resumption? in
+                state.waiting.removeValue(forKey: id).map {
+                    ($0, .refused("the user refused the last prompt of this origin"))
+                }
             }
-            return state.waiting.removeFirst().continuation
+            let next = handover.next.flatMap { state.waiting.removeValue(forKey: $0) }
+            return refused
+                + (next.map { [($0, handover.followsClosedPrompt ? .afterClosedPrompt : .now)] }
+                    ?? [])
         }
-        next?.resume(returning: true)
+        for (continuation, turn) in resumed { continuation.resume(returning: turn) }
     }
 }

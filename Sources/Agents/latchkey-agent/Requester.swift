@@ -8,6 +8,10 @@ struct Requester: Hashable, Sendable {
     let user: UInt32
     let process: Int32
     private let claimedName: String?
+    /// The arguments of its command line.
+    let arguments: [String]
+
+    private static let maximumArgumentBytes = 16 * 1024
 
     /// - Returns: nil if the kernel does not report the peer.
     init?(connection: Int32) {
@@ -16,6 +20,10 @@ struct Requester: Hashable, Sendable {
         claimedName = FileManager.default.contents(atPath: "/proc/\(process)/comm").map {
             String(decoding: $0.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self)
         }
+        arguments =
+            FileManager.default.contents(atPath: "/proc/\(process)/cmdline")?
+            .prefix(Self.maximumArgumentBytes).split(separator: 0).dropFirst()
+            .map { String(decoding: $0, as: UTF8.self) } ?? []
     }
 
     /// For prompts: `“ssh” (process 4711)`.

@@ -5,12 +5,16 @@ internal import Synchronization
 /// A socket that accepts connections. It is closed when the last reference is released.
 package final class ListeningSocket: Sendable {
     package let descriptor: Int32
-    /// The path to remove at the end; nil if it has been removed.
-    private let path: Mutex<String?>
+    /// The file to remove at the end; nil if it has been removed.
+    private let file: Mutex<SocketFile?>
 
-    package init(owning descriptor: Int32, removing path: String? = nil) {
+    package convenience init(owning descriptor: Int32) {
+        self.init(owning: descriptor, removing: nil)
+    }
+
+    init(owning descriptor: Int32, removing file: SocketFile?) {
         self.descriptor = descriptor
-        self.path = Mutex(path)
+        self.file = Mutex(file)
     }
 
     deinit {
@@ -18,10 +22,11 @@ package final class ListeningSocket: Sendable {
         close(descriptor)
     }
 
-    private func removePath() {
-        path.withLock { path in
-            if let path { unlink(path) }
-            path = nil
+    /// Removes the path. Further clients cannot connect. A passed socket has none.
+    package func removePath() {
+        file.withLock { file in
+            file?.remove()
+            file = nil
         }
     }
 

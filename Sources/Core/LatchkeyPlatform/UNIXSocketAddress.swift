@@ -34,10 +34,23 @@ package struct UNIXSocketAddress: Sendable {
     }
 
     /// Whether a program accepts connections at the address.
-    package var isServed: Bool {
-        guard let connection = try? connectedSocket() else { return false }
-        close(connection)
-        return true
+    package var isServed: Bool { (try? attempt()) == true }
+
+    /// Connects for a moment, without waiting for room in the program's queue.
+    ///
+    /// - Returns: Whether a program listens; false for a socket that no program has open.
+    private func attempt() throws(SystemError) -> Bool {
+        let type = __socket_type(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue)
+        do throws(SystemError) {
+            close(try connectedSocket(type))
+            return true
+        } catch {
+            switch error.number {
+            case EAGAIN: return true
+            case ECONNREFUSED: return false
+            default: throw error
+            }
+        }
     }
 
     /// Creates a stream socket that is bound to the address, for listen(2).
@@ -48,31 +61,32 @@ package struct UNIXSocketAddress: Sendable {
     }
 
     /// Creates a stream socket to which only this user can connect (mode 0600). Replaces a socket
-    /// on which no program listens.
+    /// that no program has open. Of several programs that do this at the same time, one succeeds.
     ///
     /// - Parameter queue: The number of connections that can wait to be accepted.
-    /// - Throws: `EADDRINUSE` if a program listens there, or the path is another file's.
+    /// - Throws: `EADDRINUSE` if a program listens there, or the path is another file's. `EAGAIN`
+    ///   if another program keeps the directory locked.
     package func listeningSocket(queue: Int32) throws(SystemError) -> ListeningSocket {
+        // Between bind(2) and listen(2), another program would regard the socket as abandoned.
+        let lock = try DirectoryLock(of: path)
+        defer { lock.release() }
         removeAbandoned()
         let descriptor = try boundSocket()
         // No program can connect before listen(2), so the mode is in effect for all connections.
-        guard chmod(path, 0o600) == 0, listen(descriptor, queue) == 0 else {
+        guard chmod(path, 0o600) == 0, listen(descriptor, queue) == 0,
+            let file = SocketFile(path: path)
+        else {
             let error = SystemError.last
             close(descriptor)
             unlink(path)
             throw error
         }
-        return ListeningSocket(owning: descriptor, removing: path)
+        return ListeningSocket(owning: descriptor, removing: file)
     }
 
     private func removeAbandoned() {
-        var status = stat()
-        guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFSOCK else { return }
-        do throws(SystemError) {
-            close(try connectedSocket())
-        } catch {
-            if error.number == ECONNREFUSED { unlink(path) }
-        }
+        guard SocketFile(path: path) != nil, (try? attempt()) == false else { return }
+        unlink(path)
     }
 
     private func socket(
@@ -87,5 +101,54 @@ package struct UNIXSocketAddress: Sendable {
             throw error
         }
         return descriptor
+    }
+}
+
+/// A socket in the file system.
+struct SocketFile: Hashable {
+    private let path: String
+    private let device: dev_t
+    private let inode: ino_t
+
+    /// - Returns: nil if the path is not a socket's.
+    init?(path: String) {
+        var status = stat()
+        guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFSOCK else { return nil }
+        (self.path, device, inode) = (path, status.st_dev, status.st_ino)
+    }
+
+    /// Removes the socket, but not another program's one at the same path.
+    func remove() {
+        let lock = try? DirectoryLock(of: path)
+        if SocketFile(path: path) == self { unlink(path) }
+        lock?.release()
+    }
+}
+
+/// An flock(2) on the directory of a path, which needs no file of its own.
+private struct DirectoryLock {
+    private static let limit: Duration = .seconds(5)
+    private let descriptor: Int32
+
+    init(of path: String) throws(SystemError) {
+        let directory = path.lastIndex(of: "/").map { path[...$0] } ?? "."
+        descriptor = open(String(directory), O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw .last }
+        let deadline = ContinuousClock.now + Self.limit
+        while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
+            guard [EWOULDBLOCK, EINTR].contains(errno), .now < deadline else {
+                let error = SystemError.last
+                close(descriptor)
+                throw error
+            }
+            usleep(2000)
+        }
+    }
+
+    /// A child process may have a copy of the descriptor until its `exec`, which would keep the
+    /// lock.
+    func release() {
+        flock(descriptor, LOCK_UN)
+        close(descriptor)
     }
 }

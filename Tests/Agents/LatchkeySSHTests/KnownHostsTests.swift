@@ -10,11 +10,11 @@ struct KnownHostsTests {
             "# a comment\n\n\(server.line("git.example.org,[git.example.org]:2222")) comment\n"
         ])
         let key = try server.hostKey
-        #expect(hosts.name(of: key) == "git.example.org")
+        #expect(hosts.name(of: key) == .name("git.example.org"))
         #expect(hosts.fingerprints(of: "GIT.example.org") == [key.fingerprint])
         #expect(hosts.fingerprints(of: "[git.example.org]:2222") == [key.fingerprint])
         #expect(hosts.fingerprints(of: "other.example.org").isEmpty)
-        #expect(hosts.name(of: try SampleServer().hostKey) == nil)
+        #expect(hosts.name(of: try SampleServer().hostKey) == .absent)
     }
 
     @Test func `a hashed name is found by name only`() throws {
@@ -23,7 +23,118 @@ struct KnownHostsTests {
         let hosts = KnownHosts([server.line(name)])
         #expect(hosts.fingerprints(of: "host.example.org") == [try server.hostKey.fingerprint])
         #expect(hosts.fingerprints(of: "host.example.net").isEmpty)
-        #expect(hosts.name(of: try server.hostKey) == nil)
+        #expect(hosts.name(of: try server.hostKey) == .hashed)
+        var names = HostNames()
+        names.add("other.example.org")
+        #expect(hosts.name(of: try server.hostKey, among: names) == .hashed)
+        names.add("HOST.example.org")
+        #expect(hosts.name(of: try server.hostKey, among: names) == .name("host.example.org"))
+    }
+
+    @Test func `a name from the client confirms a hashed line, with its port`() throws {
+        let key = try server.hostKey
+        func name(_ hashed: String, _ arguments: String...) -> KnownHosts.Name {
+            var names = HostNames()
+            names.add(arguments: arguments)
+            return KnownHosts([server.line(SampleServer.hashed(hashed))]).name(
+                of: key, among: names)
+        }
+        let host = "git.example.org"
+        for arguments in [
+            [host], ["git@\(host)"], ["-oHostKeyAlias=\(host)", "x"],
+            ["-o", "HostName \(host)", "work"], ["ssh://git@\(host)/path"], ["git@\(host):path"],
+            ["-J", "x", "\(host)"], ["-o", "ProxyJump=ada@\(host):2222", "x"],
+        ] {
+            var names = HostNames()
+            names.add(arguments: arguments)
+            let hosts = KnownHosts([server.line(SampleServer.hashed(host))])
+            #expect(hosts.name(of: key, among: names) == .name(host), "\(arguments)")
+        }
+        let port = "[\(host)]:2222"
+        #expect(name(port, "-p", "2222", host) == .name(port))
+        #expect(name(port, "-p2222", "git@\(host)") == .name(port))
+        #expect(name(port, "-oPort=2222", host) == .name(port))
+        #expect(name(port, "ssh://git@\(host):2222/path") == .name(port))
+        #expect(name(port, "-W", port, "jump") == .name(port))
+        #expect(name(port, host) == .hashed, "the control: another port")
+        #expect(name(host, "git.example.net", "-p", "2222") == .hashed)
+    }
+
+    @Test func `a name from ssh_config confirms a hashed line`() throws {
+        var names = HostNames()
+        names.add(
+            configuration: """
+                Host work *.example.net
+                  HostName=Git.example.org
+                  Port 2222
+                host "other"
+                  HostKeyAlias alias.example.org
+                """)
+        let key = try server.hostKey
+        for name in [
+            "git.example.org", "[git.example.org]:2222", "work", "other", "alias.example.org",
+        ] {
+            let hosts = KnownHosts([server.line(SampleServer.hashed(name))])
+            #expect(hosts.name(of: key, among: names) == .name(name))
+        }
+        let hosts = KnownHosts([server.line(SampleServer.hashed("a.example.net"))])
+        #expect(hosts.name(of: key, among: names) == .hashed)
+    }
+
+    @Test func `a readable name of the key comes before hashed ones, in any line`() throws {
+        let hosts = KnownHosts([
+            """
+            \(server.line(SampleServer.hashed("one")))
+            \(server.line("*.example.org"))
+            \(server.line("two,192.0.2.1"))
+            """
+        ])
+        #expect(hosts.name(of: try server.hostKey) == .name("two"))
+        let pattern = KnownHosts([server.line("*.example.org,!b.example.org")])
+        #expect(pattern.name(of: try server.hostKey) == .pattern)
+        for (name, known) in [
+            ("a.example.org", KnownHosts.Name.name("a.example.org")), ("b.example.org", .pattern),
+            ("example.org", .pattern), ("a.example.org.net", .pattern),
+        ] {
+            var names = HostNames()
+            names.add(name)
+            #expect(pattern.name(of: try server.hostKey, among: names) == known, "\(name)")
+        }
+    }
+
+    @Test func `a certificate of a known authority names its host`() throws {
+        let authority = SampleServer()
+        let names = ["x.example.net", "a.example.org"]
+        let hosts = KnownHosts(["@cert-authority \(authority.line("*.example.org"))"])
+        func name(_ certificate: [UInt8]) throws -> KnownHosts.Name {
+            let key = try HostKey(certificate)
+            #expect(try key == server.hostKey && key.blob == server.blob)
+            return hosts.name(of: key)
+        }
+        let good = try server.certificate(by: authority, for: names)
+        #expect(try name(good) == .name("a.example.org"))
+        #expect(try hosts.name(of: server.hostKey) == .absent, "without the certificate")
+        #expect(try name(server.certificate(by: authority, for: ["x.example.net"])) == .absent)
+        #expect(try name(server.certificate(by: authority, for: [])) == .absent)
+        #expect(try name(server.certificate(by: SampleServer(), for: names)) == .absent)
+        let expired = try server.certificate(by: authority, for: names, validFor: 1...2)
+        #expect(try name(expired) == .absent)
+        var forged = good
+        forged[forged.count - 1] ^= 1
+        #expect(try name(forged) == .absent)
+        #expect(throws: SSHFormatError.self) {
+            try HostKey(server.certificate(by: authority, for: names, type: 1))
+        }
+        // A certificate in place of the authority's key.
+        let chain = SampleServer()
+        #expect(try HostKey(chain.certificate(by: server, for: names)).certificate != nil)
+        #expect(KnownHosts(["@revoked \(authority.line("*"))"]).isRevoked(try HostKey(good)))
+        #expect(try !hosts.isRevoked(HostKey(good)), "the control")
+    }
+
+    @Test func `a line with an unknown marker names no key`() throws {
+        let hosts = KnownHosts(["@new \(server.line("a.example.org"))"])
+        #expect(hosts.name(of: try server.hostKey) == .absent)
     }
 
     /// HMAC-SHA1 of `host.example.org` under the bytes 0 to 19.
@@ -47,6 +158,6 @@ struct KnownHostsTests {
 
     @Test func `damaged lines are skipped`() throws {
         let hosts = KnownHosts(["x\nx y\nx y !\n|1| y \(server.blob)\n\(server.line("a"))"])
-        #expect(hosts.name(of: try server.hostKey) == "a")
+        #expect(hosts.name(of: try server.hostKey) == .name("a"))
     }
 }

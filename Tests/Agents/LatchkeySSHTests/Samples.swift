@@ -34,6 +34,38 @@ struct SampleServer {
     func line(_ names: String) -> String {
         "\(names) ssh-ed25519 \(Data(blob).base64EncodedString())"
     }
+
+    /// The name as `ssh-keygen -H` writes it.
+    static func hashed(_ name: String) -> String {
+        let salt = SymmetricKey(size: SymmetricKeySize(bitCount: 160))
+        let code = HMAC<Insecure.SHA1>.authenticationCode(for: Data(name.utf8), using: salt)
+        let bytes = salt.withUnsafeBytes { Data($0) }
+        return "|1|\(bytes.base64EncodedString())|\(Data(code).base64EncodedString())"
+    }
+
+    /// A certificate of this server's key.
+    func certificate(
+        by authority: SampleServer, for names: [String], type: UInt32 = 2,
+        validFor validity: ClosedRange<UInt64> = 0...UInt64.max
+    ) throws -> [UInt8] {
+        var (writer, principals) = (SSHWriter(), SSHWriter())
+        for name in names { principals.string(name) }
+        writer.string("ssh-ed25519-cert-v01@openssh.com")
+        writer.string([UInt8](repeating: 5, count: 32))
+        writer.string(key.publicKey.rawRepresentation)
+        writer.raw([UInt8](repeating: 0, count: 8))
+        writer.uint32(type)
+        writer.string("id")
+        writer.string(principals.bytes)
+        for end in [validity.lowerBound, validity.upperBound] {
+            writer.uint32(UInt32(end >> 32))
+            writer.uint32(UInt32(truncatingIfNeeded: end))
+        }
+        for _ in 0..<3 { writer.string("") }
+        writer.string(authority.blob)
+        writer.string(try authority.signature(over: writer.bytes))
+        return writer.bytes
+    }
 }
 
 /// Data that clients ask to sign.

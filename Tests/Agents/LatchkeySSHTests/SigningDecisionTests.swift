@@ -149,28 +149,153 @@ struct SigningDecisionTests {
         #expect(!settings.isOffered(to: local))
     }
 
+    @Test func `a forwarded login is signed for the host key of its session only`() throws {
+        // The forwarder opens a session with the far server. It binds this session with its own
+        // host key, which can sign every session ID.
+        let forwarder = SampleServer()
+        let binds = [
+            try near.bind(session, isForwarding: true), try forwarder.bind(farSession),
+        ]
+        let rules = [try destination(near), try destination(forwarder, from: near)]
+        for change in [
+            { $0.allowsForwarding = true }, { $0.destinations = rules },
+            {
+                $0.allowsForwarding = true
+                $0.signsAnything = true
+            },
+        ] as [(inout SSHKeySettings) -> Void] {
+            #expect(!isAllowed(SampleData.login(session: farSession), binds, change))
+            #expect(
+                !isAllowed(
+                    SampleData.login(session: farSession, hostKey: far.blob), binds, change))
+            let bound = SampleData.login(session: farSession, hostKey: forwarder.blob)
+            #expect(isAllowed(bound, binds, change), "the control: useless at the far server")
+        }
+    }
+
+    @Test func `malformed login requests and file signatures are not other data`() throws {
+        var datas = [SampleData.login() + [0], SampleData.file(namespace: "git") + [0]]
+        datas.append(SampleData.login(algorithm: "ssh-ed25519"))
+        datas.append(SampleData.login(user: String(repeating: "a", count: 300)))
+        let hop = try near.bind(session, isForwarding: true)
+        for data in datas {
+            for binds in [[], [hop]] {
+                #expect(
+                    !isAllowed(data, binds) {
+                        $0.signsAnything = true
+                        $0.allowsForwarding = true
+                    })
+            }
+        }
+    }
+
+    private func use(
+        _ data: [UInt8], _ binds: [SessionBind] = [],
+        _ change: (inout SSHKeySettings) -> Void = { _ in }
+    ) throws -> SignatureUse {
+        guard case .allowed(let use) = decide(data, binds, change) else {
+            Issue.record("refused")
+            throw SSHFormatError("refused")
+        }
+        return use
+    }
+
+    @Test func `a proof stands for later uses only if the user need not read the prompt`() throws {
+        let bind = try near.bind(session)
+        let hop = try near.bind(session, isForwarding: true)
+        func allow(_ settings: inout SSHKeySettings) {
+            settings.allowsForwarding = true
+            settings.signsAnything = true
+        }
+        let git = SampleData.file(namespace: "git")
+        let farLogin = SampleData.login(session: farSession, hostKey: far.blob)
+        #expect(try use(git).permitsReuse)
+        #expect(try use(SampleData.login(hostKey: near.blob), [bind]).permitsReuse)
+        #expect(try use(SampleData.login(), [bind]).permitsReuse)
+        #expect(try !use(SampleData.login()).permitsReuse)
+        #expect(try !use([1, 2, 3], [], allow).permitsReuse)
+        #expect(try !use(git, [hop], allow).permitsReuse)
+        #expect(try !use([1, 2, 3], [hop], allow).permitsReuse)
+        #expect(try !use(farLogin, [hop, far.bind(farSession)], allow).permitsReuse)
+    }
+
     @Test func `the prompt names server, user and client, and no text ends its quotation`() throws {
         let hosts = KnownHosts([near.line("git.example.org,192.0.2.1")])
-        guard
-            case .allowed(let use) = decide(
-                SampleData.login(user: "ada”\n as “root"), [try near.bind(session)])
-        else {
-            Issue.record("refused")
-            return
-        }
+        let use = try use(
+            SampleData.login(user: "ada”\n as “root", hostKey: near.blob), [near.bind(session)])
         let reason = use.reason(key: "work", client: "“ssh” (process 1)", knownHosts: hosts)
         #expect(reason.hasPrefix("log in to “git.example.org” as “ada'\u{FFFD} as 'root”"))
         #expect(reason.contains("“work”") && reason.hasSuffix("for “ssh” (process 1)"))
-        // The broker shows 120 characters.
-        let forwarded = SignatureUse(
-            purpose: .login(user: String(repeating: "u", count: 32), hostKey: try far.hostKey),
-            forwarders: [try SampleServer().hostKey, try near.hostKey])
-        let start = forwarded.reason(key: "k", client: "c", knownHosts: KnownHosts([])).prefix(120)
-        #expect(start.contains(try near.hostKey.fingerprint), "\(start)")
-        guard case .allowed(let unknown) = decide(SampleData.login(), [try far.bind(session)])
-        else { return }
+    }
+
+    @Test func `a server that the signed data does not contain is a statement of the program`()
+        throws
+    {
+        let hosts = KnownHosts([near.line("git.example.org")])
+        let claimed = try use(SampleData.login(), [near.bind(session)])
         #expect(
-            unknown.reason(key: "k", client: "c", knownHosts: hosts).contains(
-                try far.hostKey.fingerprint))
+            claimed.reason(key: "k", client: "c", knownHosts: hosts).hasPrefix(
+                "log in to “git.example.org” (named by the program only) as “ada”"))
+        #expect(
+            try use(SampleData.login()).reason(key: "k", client: "c", knownHosts: hosts).hasPrefix(
+                "log in to a server that the program does not name as “ada”"))
+    }
+
+    @Test func `the target comes first and is never cut`() throws {
+        let user = String(repeating: "u", count: 32)
+        let long = String(repeating: "sub.", count: 40) + "example.org"
+        let middle = String(repeating: "m", count: 60)
+        let hop = try near.bind(session, isForwarding: true)
+        func start(_ hosts: [String], _ candidates: HostNames = HostNames()) throws -> String {
+            let use = try use(
+                SampleData.login(session: farSession, user: user, hostKey: far.blob),
+                [hop, far.bind(farSession)]
+            ) { $0.allowsForwarding = true }
+            // The broker shows 120 characters.
+            return String(
+                use.reason(
+                    key: "k", client: "c", knownHosts: KnownHosts(hosts), candidates: candidates
+                ).prefix(120))
+        }
+        let short = String(try far.hostKey.fingerprint.prefix(19))
+        let via = String(try near.hostKey.fingerprint.prefix(19))
+        #expect(
+            try start([]).hasPrefix("log in to \(short) (not in known_hosts) as “\(user)”, asked"))
+        let hashed = SampleServer.hashed("far.example.org")
+        #expect(
+            try start([far.line(hashed)]).hasPrefix(
+                "log in to \(short) (name hashed in known_hosts) as “\(user)”"))
+        var names = HostNames()
+        names.add("far.example.org")
+        #expect(
+            try start([far.line(hashed)], names).hasPrefix(
+                "log in to “far.example.org” as “\(user)”, asked from the server \(via)"))
+        #expect(
+            try start([far.line(middle), near.line("near")]).hasPrefix(
+                "log in to “\(middle)” as “\(user)”"))
+        let cut = try start([far.line(long)])
+        #expect(cut.hasPrefix("log in to “…") && cut.contains("sub.example.org” (\(short)) as"))
+    }
+
+    @Test func `the prompt names the first forwarder, which the local ssh proves`() throws {
+        // The forwarder binds its own session with another server, as if that server asked.
+        let third = [UInt8](repeating: 11, count: 32)
+        let binds = [
+            try near.bind(session, isForwarding: true),
+            try far.bind(farSession, isForwarding: true),
+            try SampleServer().bind(third),
+        ]
+        let hosts = KnownHosts([near.line("near"), far.line("trusted.example.org")])
+        for (data, binds) in [
+            (SampleData.file(namespace: "git"), Array(binds.dropLast())),
+            (Array("other".utf8), Array(binds.dropLast())),
+        ] {
+            let reason = try use(data, binds) {
+                $0.allowsForwarding = true
+                $0.signsAnything = true
+            }.reason(key: "k", client: "c", knownHosts: hosts)
+            #expect(reason.contains("asked from the server “near” or one behind it"))
+            #expect(!reason.contains("trusted.example.org"))
+        }
     }
 }

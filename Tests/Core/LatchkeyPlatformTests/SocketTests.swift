@@ -62,6 +62,58 @@ struct SocketTests {
         }
     }
 
+    @Test func `of several programs that start at one path, one succeeds`() async throws {
+        for round in 0..<50 {
+            let directory = try TemporaryDirectory()
+            let path = directory.path(of: "socket")
+            // Every second time, there is a socket that no program has open.
+            if round.isMultiple(of: 2) {
+                close(try #require(UNIXSocketAddress(path: path)).boundSocket())
+            }
+            let results = await withTaskGroup { group in
+                for _ in 0..<8 {
+                    group.addTask { () -> Result<ListeningSocket, SystemError> in
+                        guard let address = UNIXSocketAddress(path: path) else {
+                            return .failure(SystemError(EINVAL))
+                        }
+                        return Result { () throws(SystemError) in
+                            try address.listeningSocket(queue: 1)
+                        }
+                    }
+                }
+                return await group.reduce(into: []) { $0.append($1) }
+            }
+            let sockets = results.compactMap { try? $0.get() }
+            #expect(sockets.count == 1)
+            for case .failure(let error) in results { #expect(error == SystemError(EADDRINUSE)) }
+            #expect(UNIXSocketAddress(path: path)?.isServed == true)
+        }
+    }
+
+    @Test func `a program does not remove the socket of the next one`() throws {
+        try withSocketPath { path, address in
+            let first = try address.listeningSocket(queue: 1)
+            unlink(path)
+            let second = try address.listeningSocket(queue: 1)
+            first.removePath()
+            first.shutDown()
+            #expect(address.isServed)
+            second.removePath()
+            #expect(access(path, F_OK) != 0)
+        }
+    }
+
+    @Test func `a program whose queue is full serves its socket`() throws {
+        try withSocketPath { _, address in
+            let socket = try address.listeningSocket(queue: 0)
+            let clients = try (0..<1).map { _ in try address.connectedSocket() }
+            defer { clients.forEach { close($0) } }
+            #expect(address.isServed)
+            #expect(throws: SystemError(EADDRINUSE)) { try address.listeningSocket(queue: 0) }
+            withExtendedLifetime(socket) {}
+        }
+    }
+
     @Test func `the kernel reports the peer of a UNIX socket`() throws {
         try withSocketPath { _, address in
             let listener = try address.listeningSocket(queue: 1)

@@ -7,6 +7,8 @@ package struct HostKey: Hashable, Sendable {
     /// The bytes of the plain key, without a certificate around it.
     package let blob: [UInt8]
     private let algorithm: Algorithm
+    /// The certificate of the key, if its authority signed it and it is valid now.
+    let certificate: HostCertificate?
 
     /// The size limits keep a verification short.
     private static let rsaBytes = 128...1024
@@ -27,16 +29,23 @@ package struct HostKey: Hashable, Sendable {
         let (algorithm, plain) = try Self.key(plainName, &reader)
         (self.algorithm, self.blob) = (algorithm, plain)
         guard isCertificate else {
+            certificate = nil
             try reader.end()
             return
         }
-        _ = try reader.uint64()
-        guard try reader.uint32() == 2 else { throw SSHFormatError("it is not a host certificate") }
-        // The certificate's identifier, its principals and its validity.
-        for _ in 0..<2 { _ = try reader.string() }
-        _ = try reader.bytes(16)
-        // Critical options, extensions, a reserved field, the authority and its signature.
-        for _ in 0..<5 { _ = try reader.string() }
+        certificate = try HostCertificate(blob, &reader)
+    }
+
+    /// Compares the plain keys: the algorithm follows from the bytes.
+    package static func == (left: HostKey, right: HostKey) -> Bool { left.blob == right.blob }
+
+    package func hash(into hasher: inout Hasher) { hasher.combine(blob) }
+
+    /// A key without a certificate.
+    init(plain blob: [UInt8]) throws(SSHFormatError) {
+        var reader = SSHReader(blob)
+        (algorithm, self.blob) = try Self.key(try reader.text(), &reader)
+        certificate = nil
         try reader.end()
     }
 
@@ -75,6 +84,9 @@ package struct HostKey: Hashable, Sendable {
     }
 
     package var fingerprint: String { SSHPublicKey.fingerprint(of: blob) }
+
+    /// `SHA256:` and 12 characters, 72 bits, for prompts.
+    var shortFingerprint: String { String(fingerprint.prefix(7 + 12)) }
 
     /// Whether the server's key signed `message`. SHA-1 signatures are not valid.
     package func isValid(_ signature: [UInt8], over message: [UInt8]) -> Bool {
@@ -137,5 +149,39 @@ package struct HostKey: Hashable, Sendable {
             return key.isValidSignature(
                 try P521.Signing.ECDSASignature(rawRepresentation: raw(66)), for: message)
         }
+    }
+}
+
+/// What an authority certifies about a host key (OpenSSH's PROTOCOL.certkeys).
+struct HostCertificate: Sendable {
+    /// The bytes of the authority's key.
+    let authority: [UInt8]
+    /// The host names.
+    let principals: [String]
+
+    /// - Parameter reader: The part of the certificate after the key.
+    /// - Returns: nil if the certificate is not valid now, or its authority did not sign it.
+    /// - Throws: ``SSHFormatError`` if it is malformed, or not a host's.
+    init?(_ blob: [UInt8], _ reader: inout SSHReader) throws(SSHFormatError) {
+        _ = try reader.uint64()
+        guard try reader.uint32() == 2 else { throw SSHFormatError("it is not a host certificate") }
+        _ = try reader.string()
+        var names = SSHReader(try reader.string())
+        var principals: [String] = []
+        while !names.isAtEnd { principals.append(try names.text()) }
+        let (start, end) = (try reader.uint64(), try reader.uint64())
+        // Critical options, extensions and a reserved field.
+        let options = try reader.string()
+        for _ in 0..<2 { _ = try reader.string() }
+        let authority = try reader.string()
+        let signed = blob.dropLast(reader.rest.count)
+        let signature = try reader.string()
+        try reader.end()
+        let now = UInt64(max(0, Date().timeIntervalSince1970))
+        // OpenSSH defines no critical options of hosts.
+        guard options.isEmpty, start <= now, now < end, let key = try? HostKey(plain: authority),
+            key.isValid(signature, over: Array(signed))
+        else { return nil }
+        (self.authority, self.principals) = (key.blob, principals)
     }
 }

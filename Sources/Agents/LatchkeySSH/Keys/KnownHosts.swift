@@ -7,9 +7,24 @@ internal import FoundationEssentials
 /// Names in hashed lines can be compared with a name, and not read.
 package struct KnownHosts: Sendable {
     private struct Line: Sendable {
+        enum Marker: String { case authority = "@cert-authority", revoked = "@revoked" }
+
         let patterns: [Substring]
         let fingerprint: String
-        let isRevoked: Bool
+        let marker: Marker?
+    }
+
+    /// What the files say about the name of a host key.
+    package enum Name: Hashable, Sendable {
+        /// The name in a line, or a name that a hashed line, a pattern or the certificate of a
+        /// known authority confirms.
+        case name(String)
+        /// The key is in hashed lines only.
+        case hashed
+        /// The key is in lines with patterns only.
+        case pattern
+        /// The key is not in the files.
+        case absent
     }
 
     /// The maximum size of a file in bytes that is read.
@@ -59,46 +74,74 @@ package struct KnownHosts: Sendable {
         var words = text.split { $0 == " " || $0 == "\t" }[...]
         guard let first = words.first, !first.hasPrefix("#") else { return nil }
         let marker = first.hasPrefix("@") ? words.popFirst() : nil
-        // The key of an authority is not a host's.
-        guard words.count >= 3, marker == nil || marker == "@revoked",
-            let names = words.first,
+        let known = marker.flatMap { Line.Marker(rawValue: String($0)) }
+        guard words.count >= 3, (marker == nil) == (known == nil), let names = words.first,
             let blob = Data(base64Encoded: String(words[words.startIndex + 2]))
         else { return nil }
         return Line(
             patterns: names.split(separator: ","), fingerprint: SSHPublicKey.fingerprint(of: blob),
-            isRevoked: marker != nil)
+            marker: known)
     }
 
-    /// The first readable name of a host key; nil if no line names it.
-    package func name(of key: HostKey) -> String? {
+    /// The name of a host key, of its first line that has one.
+    ///
+    /// - Parameter candidates: Names to compare with hashed names and patterns.
+    package func name(of key: HostKey, among candidates: HostNames = HostNames()) -> Name {
         let fingerprint = key.fingerprint
-        for line in lines where line.fingerprint == fingerprint && !line.isRevoked {
-            if let name = line.patterns.first(where: {
-                !$0.hasPrefix("|") && !$0.contains { "*?!".contains($0) }
-            }) {
-                return String(name)
+        let matching = lines.filter { $0.marker == nil && $0.fingerprint == fingerprint }
+        let names = candidates.all
+        for line in matching {
+            if let name = line.patterns.first(where: { !Self.isHashed($0) && !Self.isWild($0) }) {
+                return .name(String(name))
+            }
+            if let name = names.first(where: { Self.matches(line.patterns, $0) }) {
+                return .name(name)
             }
         }
-        return nil
+        if let name = certifiedName(of: key, among: names) { return .name(name) }
+        guard !matching.isEmpty else { return .absent }
+        return matching.contains { $0.patterns.contains(where: Self.isHashed) } ? .hashed : .pattern
     }
 
-    /// Whether a line with the marker `@revoked` names the key, or could: in an unreadable file.
+    /// A name in the key's certificate for which a line with the marker `@cert-authority` accepts
+    /// the authority.
+    private func certifiedName(of key: HostKey, among candidates: [String]) -> String? {
+        guard let certificate = key.certificate else { return nil }
+        let fingerprint = SSHPublicKey.fingerprint(of: certificate.authority)
+        let accepting = lines.filter { $0.marker == .authority && $0.fingerprint == fingerprint }
+        let names = certificate.principals.filter { name in
+            accepting.contains { Self.matches($0.patterns, name) }
+        }
+        return names.first { candidates.contains($0.lowercased()) } ?? names.first
+    }
+
+    /// Whether a line with the marker `@revoked` names the key or the authority of its certificate,
+    /// or could: in an unreadable file.
     package func isRevoked(_ key: HostKey) -> Bool {
         guard unreadable.isEmpty else { return true }
-        let fingerprint = key.fingerprint
-        return lines.contains { $0.isRevoked && $0.fingerprint == fingerprint }
+        let authority = key.certificate.map { SSHPublicKey.fingerprint(of: $0.authority) }
+        let fingerprints = [key.fingerprint, authority]
+        return lines.contains { $0.marker == .revoked && fingerprints.contains($0.fingerprint) }
     }
 
     /// The fingerprints of a host's keys. A name with another port than 22 has the form
     /// `[host]:port`.
     package func fingerprints(of host: String) -> Set<String> {
-        let matching = lines.filter { line in line.patterns.contains { Self.matches($0, host) } }
-        let revoked = Set(lines.filter(\.isRevoked).map(\.fingerprint))
+        let matching = lines.filter { line in
+            line.marker != .authority && line.patterns.contains { Self.isName($0, host) }
+        }
+        let revoked = Set(lines.filter { $0.marker == .revoked }.map(\.fingerprint))
         return Set(matching.map(\.fingerprint)).subtracting(revoked)
     }
 
+    private static func isHashed(_ pattern: Substring) -> Bool { pattern.hasPrefix("|") }
+
+    private static func isWild(_ pattern: Substring) -> Bool {
+        pattern.contains { "*?!".contains($0) }
+    }
+
     /// Compares a plain or a hashed name: `|1|salt|HMAC-SHA1(salt, name)`, both in base64.
-    private static func matches(_ pattern: Substring, _ host: String) -> Bool {
+    private static func isName(_ pattern: Substring, _ host: String) -> Bool {
         guard pattern.hasPrefix("|1|") else { return pattern.lowercased() == host.lowercased() }
         let parts = pattern.split(separator: "|")
         guard parts.count == 3, let salt = Data(base64Encoded: String(parts[1])),
@@ -106,5 +149,37 @@ package struct KnownHosts: Sendable {
         else { return false }
         return HMAC<Insecure.SHA1>.isValidAuthenticationCode(
             digest, authenticating: Data(host.lowercased().utf8), using: SymmetricKey(data: salt))
+    }
+
+    /// Whether a line is for the host: one pattern matches, and no negated one (ssh_config(5),
+    /// "PATTERNS").
+    private static func matches(_ patterns: [Substring], _ host: String) -> Bool {
+        func matches(_ pattern: Substring) -> Bool {
+            isWild(pattern)
+                ? isMatch(Array(pattern.lowercased().utf8)[...], Array(host.lowercased().utf8)[...])
+                : isName(pattern, host)
+        }
+        return patterns.contains { !$0.hasPrefix("!") && matches($0) }
+            && !patterns.contains { $0.hasPrefix("!") && matches($0.dropFirst()) }
+    }
+
+    /// Compares with `*` and `?`. Only the last `*` is tried again, so the time is limited.
+    private static func isMatch(_ pattern: ArraySlice<UInt8>, _ name: ArraySlice<UInt8>) -> Bool {
+        var (pattern, name) = (pattern, name)
+        var retry: (pattern: ArraySlice<UInt8>, name: ArraySlice<UInt8>)?
+        while !name.isEmpty {
+            switch pattern.first {
+            case UInt8(ascii: "*"):
+                pattern = pattern.dropFirst()
+                retry = (pattern, name)
+            case UInt8(ascii: "?"), name.first:
+                (pattern, name) = (pattern.dropFirst(), name.dropFirst())
+            default:
+                guard let last = retry else { return false }
+                (pattern, name) = (last.pattern, last.name.dropFirst())
+                retry = (pattern, name)
+            }
+        }
+        return pattern.allSatisfy { $0 == UInt8(ascii: "*") }
     }
 }

@@ -24,6 +24,10 @@ package struct SessionBindings: Hashable, Sendable {
     /// Whether the connection is forwarded to another machine.
     package var isForwarded: Bool { bindings.contains(where: \.isForwarding) }
 
+    /// The servers to which the connection is forwarded. The local ssh names the first one; each
+    /// further one is only a statement of the servers before it.
+    package var forwarders: [HostKey] { bindings.filter(\.isForwarding).map(\.hostKey) }
+
     /// - Parameter isRevoked: Whether the user's `known_hosts` revokes a host key.
     /// - Throws: ``SSHFormatError`` for a request that must be refused.
     package mutating func bind(

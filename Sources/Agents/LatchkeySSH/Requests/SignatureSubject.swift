@@ -5,6 +5,8 @@ package enum SignatureSubject: Hashable, Sendable {
     /// A signature of `ssh-keygen -Y sign` or git: the namespace, for example `git` or `file`
     /// (OpenSSH's PROTOCOL.sshsig).
     case file(namespace: String)
+    /// Other data. It begins neither like a login request nor like a file signature.
+    case other
 
     package struct Login: Hashable, Sendable {
         package let sessionID: [UInt8]
@@ -26,8 +28,26 @@ package enum SignatureSubject: Hashable, Sendable {
     /// The maximum length of a namespace or user name in bytes.
     private static let maximumNameBytes = 256
 
+    /// - Throws: ``SSHFormatError`` for a malformed login request or file signature: a server may
+    ///   read it less strictly.
     package init(_ data: [UInt8]) throws(SSHFormatError) {
-        self = data.starts(with: Self.magic) ? try Self.file(data) : .login(try Self.login(data))
+        self =
+            if data.starts(with: Self.magic) {
+                try Self.file(data)
+            } else if let session = Self.session(data) {
+                .login(try Self.login(data, session))
+            } else {
+                .other
+            }
+    }
+
+    /// The session with which a login request begins; nil for other data.
+    private static func session(_ data: [UInt8]) -> [UInt8]? {
+        var reader = SSHReader(data)
+        guard let session = try? reader.string(), (1...64).contains(session.count),
+            (try? reader.byte()) == userAuthenticationRequest
+        else { return nil }
+        return session
     }
 
     private static func file(_ data: [UInt8]) throws(SSHFormatError) -> SignatureSubject {
@@ -45,13 +65,11 @@ package enum SignatureSubject: Hashable, Sendable {
         return .file(namespace: namespace)
     }
 
-    private static func login(_ data: [UInt8]) throws(SSHFormatError) -> Login {
-        var reader = SSHReader(data)
-        let sessionID = try reader.string()
-        guard (1...64).contains(sessionID.count), try reader.byte() == userAuthenticationRequest
-        else {
-            throw SSHFormatError("it begins with neither a session nor SSHSIG")
-        }
+    private static func login(
+        _ data: [UInt8], _ sessionID: [UInt8]
+    ) throws(SSHFormatError) -> Login {
+        // The length of the session ID, the ID and the type of the message.
+        var reader = SSHReader(data.dropFirst(4 + sessionID.count + 1))
         let user = try name(&reader)
         let (service, method) = (try reader.text(), try reader.text())
         guard service == "ssh-connection", try reader.byte() == 1 else {

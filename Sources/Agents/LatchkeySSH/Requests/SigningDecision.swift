@@ -30,14 +30,13 @@ package enum SigningDecision: Hashable, Sendable {
                     through: bindings, settings)
             case .file(let namespace):
                 self = Self.decide(.file(namespace: namespace), through: bindings, settings)
+            case .other where settings.signsAnything:
+                self = Self.decide(.anything, through: bindings, settings)
+            case .other:
+                self = .refused("the data is neither a login request nor a file signature")
             }
         } catch {
-            guard settings.signsAnything else {
-                self = .refused(
-                    "the data is neither a login request nor a file signature (\(error))")
-                return
-            }
-            self = Self.decide(.anything, through: bindings, settings)
+            self = .refused("the login request or file signature is malformed: \(error)")
         }
     }
 
@@ -46,27 +45,32 @@ package enum SigningDecision: Hashable, Sendable {
         _ settings: SSHKeySettings
     ) -> SigningDecision {
         guard isKey else { return .refused("the login request names another key") }
-        var hostKey: HostKey?
+        var server = SignatureUse.Server.unnamed
         if let blob = login.hostKey {
             guard let key = try? HostKey(blob) else {
                 return .refused("the login request names an unknown host key")
             }
-            hostKey = key
+            server = .signed(key)
         }
         if let last = bindings.bindings.last {
             guard !last.isForwarding, last.sessionID == login.sessionID else {
                 return .refused(
                     "the login request is for a session to which the connection is not bound")
             }
-            guard hostKey == nil || hostKey == last.hostKey else {
-                return .refused("the login request names another host key than the session")
+            switch server {
+            case .signed(let key):
+                guard key == last.hostKey else {
+                    return .refused("the login request names another host key than the session")
+                }
+            case .claimed, .unnamed:
+                // A server can sign the ID of another server's session with its own host key, and
+                // so bind it. Without the host key in the signed data, the signature logs in to the
+                // other server.
+                guard !bindings.isForwarded, settings.destinations.isEmpty else {
+                    return .refused("the login request is not bound to a host key")
+                }
+                server = .claimed(last.hostKey)
             }
-            // Without the host key in the signed data, a server in the chain could use the
-            // signature at another server.
-            guard hostKey != nil || settings.destinations.isEmpty else {
-                return .refused("the login request is not bound to a host key")
-            }
-            hostKey = last.hostKey
         }
         guard
             settings.destinations.isEmpty
@@ -74,8 +78,7 @@ package enum SigningDecision: Hashable, Sendable {
         else { return .refused("the key is restricted to other destinations") }
         return .allowed(
             SignatureUse(
-                purpose: .login(user: login.user, hostKey: hostKey),
-                forwarders: bindings.bindings.filter(\.isForwarding).map(\.hostKey)))
+                purpose: .login(user: login.user, server), forwarders: bindings.forwarders))
     }
 
     private static func decide(
@@ -90,6 +93,6 @@ package enum SigningDecision: Hashable, Sendable {
                 "the connection is bound to a session, and the data is not its login request")
         }
         return .allowed(
-            SignatureUse(purpose: purpose, forwarders: bindings.bindings.map(\.hostKey)))
+            SignatureUse(purpose: purpose, forwarders: bindings.forwarders))
     }
 }

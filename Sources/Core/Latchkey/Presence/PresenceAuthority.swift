@@ -30,7 +30,8 @@ public protocol PresenceAuthority: Sendable {
     var preference: PresencePreference { get }
 
     /// Whether an earlier proof can be used within the key's reuse time
-    /// (``AccessPolicy/reuseSeconds``), without a prompt. `true` by default.
+    /// (``AccessPolicy/reuseSeconds``), without a prompt, and whether a proof of this authority can
+    /// be used later. `true` by default.
     var acceptsEarlierProof: Bool { get }
 
     /// Whether a person reads each request. If not, only requests that a script can foresee are

@@ -48,8 +48,8 @@ package final class PresenceSession: PresenceAuthority {
     private let state: Mutex<State>
 
     /// - Parameters:
-    ///   - acceptsEarlierProof: Whether an earlier proof can be used without a prompt, if the
-    ///     authority accepts one too.
+    ///   - acceptsEarlierProof: Whether an earlier proof can be used without a prompt, and a proof
+    ///     of this session later, if the authority accepts that too.
     ///   - preference: The kind of proof to request; nil for the authority's preference.
     ///   - firstPIN: A PIN that answers the first request, without a prompt.
     ///   - verifyExistingPIN: Verifies the container's existing PIN. The verified PIN then answers

@@ -19,10 +19,11 @@ extension PKCS11Keystore {
         _ body: @escaping @Sendable (Session, LoginProof?) throws(CryptokiError) -> R
     ) async throws(KeystoreError) -> R {
         let (token, login) = (snapshot.token, snapshot.token.login)
+        let isReusable = snapshot.keepsLogin && presence.acceptsEarlierProof
         let window = ReuseWindow(
-            seconds: snapshot.keepsLogin ? policy.reuseSeconds : 0, endings: login.endings)
+            seconds: isReusable ? policy.reuseSeconds : 0, endings: login.endings)
         let needsLogin = policy.requirement != .none
-        if !needsLogin || presence.acceptsEarlierProof && login.isFresh(within: window.seconds) {
+        if !needsLogin || login.isFresh(within: window.seconds) {
             do {
                 return try await token.exclusively(if: isExclusive) { () throws(CryptokiError) in
                     try await token.withSession { (session) throws(CryptokiError) in

@@ -4,7 +4,7 @@ internal import TPM2
 
 extension TPMKeystore {
     /// Uses an object once, with a cached ticket if there is one and `presence` accepts it,
-    /// otherwise with a new proof.
+    /// otherwise with a new proof, of which the ticket is cached if `presence` accepts one.
     func perform<C>(
         _ use: KeyUse<C>, authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> C.Response {
@@ -24,7 +24,9 @@ extension TPMKeystore {
         let proof = try await obtainProof(for: use, presence)
         do {
             let (response, ticket) = try await send(use, with: proof)
-            if let ticket { tickets.store(ticket, for: scope, since: generation) }
+            if presence.acceptsEarlierProof, let ticket {
+                tickets.store(ticket, for: scope, since: generation)
+            }
             if proof.isKnowledge, use.policy.hasPIN { presence.accepted() }
             return response
         } catch {

@@ -13,6 +13,14 @@ import Testing
 final class SSHAgent: Sendable {
     static let pin = "258025"
 
+    /// What the user does with a prompt for a server to which the agent is forwarded.
+    enum ForwardedAnswer: String {
+        case pin = #"answer"#
+        case refusal = #"echo 'ERR 83886179 Operation cancelled <Pinentry>'"#
+        /// The prompt stays open.
+        case none = #"exec sleep 100000"#
+    }
+
     let machine: Machine
     let directory: TemporaryDirectory
     private let process: RunningProgram
@@ -21,8 +29,8 @@ final class SSHAgent: Sendable {
     ///   - hangs: Whether the prompt waits forever.
     ///   - extra: More variables for the agent's environment.
     init(
-        _ machine: Machine, hangs: Bool = false, pin: String = pin, starter: [String]? = nil,
-        extra: [String: String] = [:]
+        _ machine: Machine, hangs: Bool = false, pin: String = pin,
+        forwarded: ForwardedAnswer = .pin, starter: [String]? = nil, extra: [String: String] = [:]
     ) async throws {
         self.machine = machine
         directory = try TemporaryDirectory()
@@ -36,10 +44,11 @@ final class SSHAgent: Sendable {
             #!/bin/sh
             echo begin >>"$0.turns"
             echo OK
+            answer() { \(answer); }
             while read -r command text; do
               case $command in
-                SETDESC) printf '%s\\n' "$text" >>"$0.texts"; echo OK ;;
-                GETPIN) \(answer) ;;
+                SETDESC) printf '%s\\n' "$text" >>"$0.texts"; seen=$text; echo OK ;;
+                GETPIN) case $seen in *'asked from'*) \(forwarded.rawValue) ;; *) answer ;; esac ;;
                 BYE) echo OK; exit ;;
                 *) echo OK ;;
               esac
@@ -74,14 +83,18 @@ final class SSHAgent: Sendable {
     /// - Returns: The agent's log.
     @discardableResult
     static func withRunning(
-        _ machine: Machine, hangs: Bool = false, pin: String = pin, starter: [String]? = nil,
-        extra: [String: String] = [:], _ body: (SSHAgent) async throws -> Void
+        _ machine: Machine, hangs: Bool = false, pin: String = pin,
+        forwarded: ForwardedAnswer = .pin, starter: [String]? = nil, extra: [String: String] = [:],
+        _ body: (SSHAgent) async throws -> Void
     ) async throws -> String {
         let agent = try await SSHAgent(
-            machine, hangs: hangs, pin: pin, starter: starter, extra: extra)
-        try await withTeardown({ await agent.process.stop() }) { try await body(agent) }
+            machine, hangs: hangs, pin: pin, forwarded: forwarded, starter: starter, extra: extra)
+        try await withTeardown({ await agent.stop() }) { try await body(agent) }
         return await agent.process.remainder().errors
     }
+
+    /// Ends the agent, as systemd does.
+    func stop() async { await process.stop() }
 
     var id: Int32 { process.id }
     var socket: String { directory.path(of: "agent") }

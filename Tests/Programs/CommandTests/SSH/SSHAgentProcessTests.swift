@@ -205,6 +205,52 @@ struct SSHAgentProcessTests {
         }
     }
 
+    @Test func `the socket is removed when the agent ends`() async throws {
+        let machine = try machine()
+        for round in 0..<8 {
+            let agent = try await SSHAgent(machine)
+            // With and without a connection.
+            let client = round.isMultiple(of: 2) ? try AgentClient(agent.socket) : nil
+            if let client { #expect(await client.request(AgentClient.list)?.first == 12) }
+            await agent.stop()
+            #expect(access(agent.socket, F_OK) != 0)
+        }
+    }
+
+    @Test func `of two agents that start at one path, one serves, and the other one ends`()
+        async throws
+    {
+        let machine = try machine()
+        for round in 0..<4 {
+            let directory = try TemporaryDirectory()
+            let socket = directory.path(of: "agent")
+            let address = try #require(UNIXSocketAddress(path: socket))
+            // Every second time, an earlier agent has left its socket.
+            if round.isMultiple(of: 2) { close(try address.boundSocket()) }
+            let agents = try (0..<2).map { _ in
+                try RunningProgram(
+                    URL(filePath: "/usr/bin/env"),
+                    machine.environment.map { "\($0.key)=\($0.value)" }
+                        + [Products.agent.string, "--socket", socket])
+            }
+            try await withTeardown({ for agent in agents { await agent.stop(SIGKILL) } }) {
+                let first = await withTaskGroup(of: (Int, Int32).self) { group in
+                    for (index, agent) in agents.enumerated() {
+                        group.addTask { (index, await agent.wait()) }
+                    }
+                    let first = await group.next()
+                    for agent in agents { agent.signal(SIGTERM) }
+                    return first
+                }
+                let (loser, status) = try #require(first)
+                #expect(status == 7)
+                let errors = await agents[loser].remainder().errors
+                #expect(errors.contains("another program serves"), "\(errors)")
+            }
+            #expect(access(socket, F_OK) != 0, "the other one served, and removed its socket")
+        }
+    }
+
     @Test(.requires(program: "tpm2_getcap"))
     func `a signature takes as many TPM commands as latchkey key sign`()
         async throws

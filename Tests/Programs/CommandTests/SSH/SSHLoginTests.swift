@@ -35,6 +35,75 @@ struct SSHLoginTests {
         }
     }
 
+    @Test(.requires(program: "ssh-keygen"))
+    func `a server whose name is hashed in known_hosts is named if a source has the name`()
+        async throws
+    {
+        try await SSHAgent.withRunning(machine()) { agent in
+            let key = try await agent.createKey()
+            let server = try await SSHServer("git.example.org", for: agent, authorized: text(key))
+            let hosts = agent.directory.path(of: "known_hosts")
+            // As with HashKnownHosts, which Debian sets.
+            try await program("ssh-keygen", ["-H", "-f", hosts])
+            #expect(try !text(hosts).contains("git.example.org"))
+            let named = try await agent.client("ssh", server.login(agent) + ["true"])
+            #expect(named.status == 0, "\(named.errors)")
+            let known = "log in to “git.example.org” as “\(NSUserName())”, with"
+            #expect(agent.prompts.last?.contains(known) ?? false, "\(agent.prompts)")
+
+            // The command line has an alias only.
+            let options = server.login(agent).dropLast().filter { !$0.contains("HostKeyAlias") }
+            let file = agent.directory.path(of: "alias")
+            try Data("Host work\nHostKeyAlias git.example.org\n".utf8).write(
+                to: URL(filePath: file))
+            func logIn() async throws {
+                let outcome = try await agent.client(
+                    "ssh",
+                    ["-F", file] + Self.pairs(Array(options)) + ["\(NSUserName())@work", "true"])
+                #expect(outcome.status == 0, "\(outcome.errors)")
+            }
+            try await logIn()
+            let prompt = try #require(agent.prompts.last)
+            #expect(
+                prompt.firstMatch(
+                    of: /log in to SHA256:.{12} \(name hashed in known_hosts\) as “/) != nil,
+                "\(prompt)")
+
+            let folder = "\(try #require(agent.machine.environment["HOME"]))/.ssh"
+            try FileManager.default.createDirectory(
+                atPath: folder, withIntermediateDirectories: true)
+            try FileManager.default.copyItem(atPath: file, toPath: "\(folder)/config")
+            try await logIn()
+            #expect(agent.prompts.last?.contains(known) ?? false, "\(agent.prompts)")
+        }
+    }
+
+    /// The options `-o VALUE` in arguments of ssh, without `-F`.
+    private static func pairs(_ arguments: [String]) -> [String] {
+        zip(arguments, arguments.dropFirst()).filter { $0.0 == "-o" && $0.1 != "-o" }
+            .flatMap { [$0.0, $0.1] }
+    }
+
+    @Test func `40 logins at the same time succeed`() async throws {
+        try await SSHAgent.withRunning(machine()) { agent in
+            let key = try await agent.createKey()
+            let server = try await SSHServer("one", for: agent, authorized: text(key))
+            try await withThrowingTaskGroup(of: Outcome.self) { group in
+                for _ in 0..<40 {
+                    group.addTask {
+                        try await agent.client(
+                            "ssh",
+                            server.login(agent, ["-o", "ConnectTimeout=300"]) + ["echo", "hello"])
+                    }
+                }
+                for try await outcome in group {
+                    #expect(outcome.output == "hello\n", "\(outcome.errors)")
+                }
+            }
+            #expect(agent.prompts.count == 40)
+        }
+    }
+
     @Test func `a wrong PIN does not log in`() async throws {
         let log = try await SSHAgent.withRunning(machine(), pin: "000000") { agent in
             let key = try await agent.createKey()
@@ -155,7 +224,7 @@ struct SSHLoginTests {
             // These clients do not name the server.
             #expect(
                 agent.prompts.allSatisfy {
-                    $0.contains("log in to a server that the program does not name")
+                    $0.contains("log in to a server that the program does not name as")
                 })
         }
     }

@@ -87,7 +87,7 @@ import Testing
             }
             let device = TestDevice()
             try await server.setUp(
-                device, .eitherFinger, in: tpm, certificates: certificates, bearer: bearer
+                device, .twoBrokers, in: tpm, certificates: certificates, bearer: bearer
             ).success()
             try await server.authenticate(device).success()
             #expect(try await registry.remove(names[isFirst ? 0 : 1]))

@@ -39,7 +39,7 @@ import Testing
         case .revokesNoSecret: .revokesSecrets
         case .revokesNoKey: .revokesKeys
         case .liftsLockoutWithoutProof: .liftsNoLockoutWithoutProof
-        case .ignoresForbiddenReuse: .promptsWhenReuseIsForbidden
+        case .ignoresForbiddenReuse, .keepsForbiddenProofs: .promptsWhenReuseIsForbidden
         }
     }
 

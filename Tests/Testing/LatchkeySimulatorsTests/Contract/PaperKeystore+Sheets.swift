@@ -78,7 +78,8 @@ extension PaperKeystore {
             if status.isLockedOut { throw Self.lockedOut }
             if pin == sheet.pin || fault == .ignoresPIN {
                 presence.accepted()
-                guard isReusable else { return }
+                guard isReusable, presence.acceptsEarlierProof || fault == .keepsForbiddenProofs
+                else { return }
                 return proven.withLock { proven in
                     if proven.endings == endings || fault == .keepsLateProofs {
                         proven.pins.insert(pin)

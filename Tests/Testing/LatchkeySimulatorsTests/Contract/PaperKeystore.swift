@@ -14,7 +14,7 @@ final class PaperKeystore: RevokingKeystore, AttestingKeystore {
         case keepsOldPIN, repeatsItself, overlooksTheEnd, takesNoForAnError, forgetsToCount,
             checksNoPublicKey
         case takesAnyDevice, attestsAnything, asksEachTime, neverForgets, keepsLateProofs,
-            ignoresForbiddenReuse
+            ignoresForbiddenReuse, keepsForbiddenProofs
         case revokesNoSecret, revokesNoKey, liftsLockoutWithoutProof, promisesAttestation,
             sharesItsIdentity
     }

@@ -45,6 +45,9 @@ extension KeystoreContract {
             guard let use else { continue }
             try await use(person(.right))
             try await expectPrompt(what, use) { PresenceSession($0, acceptsEarlierProof: false) }
+            keystore.endReuse()
+            try await use(PresenceSession(person(.right), acceptsEarlierProof: false))
+            try await expectPrompt("\(what), after a proof for one use", use) { $0 }
             if case .atReader = device.pin { continue }
             try await use(person(.right))
             await Self.expect(.unavailable, of: "use \(what) without a prompt") {
