@@ -65,16 +65,33 @@ package struct PasskeyUse: Sendable {
 package struct PasskeyState: Hashable, Sendable {
     /// Whether the user can be verified now.
     package let canVerify: Bool
+    /// The methods of this machine.
+    package let methods: VerificationMethods
     /// The number of wrong proofs before the lockout; nil if unknown.
     package let attemptsLeft: Int?
     /// The number of stored passkeys.
     package let count: Int
 
-    package init(canVerify: Bool, attemptsLeft: Int?, count: Int) {
+    package init(
+        canVerify: Bool, methods: VerificationMethods, attemptsLeft: Int?, count: Int
+    ) {
         self.canVerify = canVerify
+        self.methods = methods
         self.attemptsLeft = attemptsLeft
         self.count = count
     }
+}
+
+/// The methods of user verification (`uvModality`, FIDO Registry of Predefined Values section 3.1).
+package struct VerificationMethods: OptionSet, Hashable, Sendable {
+    package let rawValue: Int
+
+    package init(rawValue: Int) { self.rawValue = rawValue }
+
+    /// A fingerprint, with a reader of this machine.
+    package static let fingerprint = VerificationMethods(rawValue: 0x02)
+    /// A PIN, typed on this machine.
+    package static let passcode = VerificationMethods(rawValue: 0x04)
 }
 
 /// The time, as durations since any fixed moment. Tests inject their own.

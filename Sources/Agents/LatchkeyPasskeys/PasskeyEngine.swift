@@ -161,25 +161,27 @@ package struct PasskeyEngine: PasskeyEffects {
     package func state() async -> PasskeyState {
         let count = (try? store.count()) ?? 0
         guard let capabilities = try? await keystore.capabilities() else {
-            return PasskeyState(canVerify: false, attemptsLeft: nil, count: count)
+            return PasskeyState(canVerify: false, methods: [], attemptsLeft: nil, count: count)
         }
         let status = try? await keystore.pinStatus()
+        let methods = await methods(capabilities)
+        let canUsePIN = methods.contains(.passcode) && status?.isLockedOut == false
         return PasskeyState(
-            canVerify: await canVerify(capabilities, status), attemptsLeft: status?.attemptsLeft,
-            count: count)
+            canVerify: methods.contains(.fingerprint) || canUsePIN, methods: methods,
+            attemptsLeft: status?.attemptsLeft, count: count)
     }
 
-    private func canVerify(_ capabilities: KeystoreCapabilities, _ status: PINStatus?) async -> Bool
-    {
+    private func methods(_ capabilities: KeystoreCapabilities) async -> VerificationMethods {
         let question = PasskeyQuestion(
             purpose: .selectDevice, site: nil, accounts: [], usesPRF: false, openers: nil,
             timeLimit: Authenticator.questionTime)
         let presence = prompt.verification(for: question)
-        guard let policy = await newPolicy(on: capabilities, presence) else { return false }
+        guard let policy = await newPolicy(on: capabilities, presence) else { return [] }
+        var methods: VerificationMethods = policy.hasPIN ? .passcode : []
         if policy.hasFinger, await capabilities.fingerState(through: presence) == .ready {
-            return true
+            methods.insert(.fingerprint)
         }
-        return policy.hasPIN && status?.isLockedOut == false
+        return methods
     }
 
     /// The policy of a new passkey; nil if the hardware cannot verify the user.

@@ -72,18 +72,19 @@ package struct PasskeyQuestion: Hashable, Sendable {
     /// When the request times out.
     package let timeLimit: Duration
 
-    /// The site for a text: at most 64 characters, and the end of a longer name, because the end of
-    /// a domain names its owner. The presence broker shows 120 characters of a text, and a prompt
-    /// for a PIN 200.
-    package var place: String { site.map { String(oneLine: $0, endLimit: 64) } ?? "a site" }
+    /// The site for a text, in quotation marks: at most 64 characters, and the end of a longer
+    /// name, because the end of a domain names its owner. The presence broker shows 120 characters
+    /// of a text, and a prompt for a PIN 200.
+    package var place: String {
+        site.map { String(quoted: String(oneLine: $0, endLimit: 64)) } ?? "a site"
+    }
 
     /// The end of "Latchkey asks for your PIN to …", for the chosen account.
     package func reason(account index: Int) -> String {
         let account =
             accounts.indices.contains(index)
             ? " as \(String(quoted: accounts[index], limit: 64))" : ""
-        let requester =
-            openers.map { " (requested by \($0.isOne ? "" : "one of ")\($0.quoted))" } ?? ""
+        let requester = openers.map { " (requested by \($0.requester))" } ?? ""
         return switch purpose {
         case .create: "create a passkey for \(place)\(account)\(requester)"
         case .signIn: "log in to \(place)\(account)\(requester)"
@@ -94,15 +95,28 @@ package struct PasskeyQuestion: Hashable, Sendable {
 }
 
 /// The processes that have opened the device, with their names. A hint, not a proof: a program
-/// chooses its name, and can hide.
+/// chooses its name, and can hide. They are counted by processes, whose numbers a program cannot
+/// choose.
 package struct DeviceOpeners: Hashable, Sendable {
     package let names: [Int32: String]
 
     package init(_ names: [Int32: String]) { self.names = names }
 
-    package var isOne: Bool { names.count == 1 }
+    package var processes: Set<Int32> { Set(names.keys) }
+    package var count: Int { names.count }
+    package var isOne: Bool { count == 1 }
     /// At most three names, in quotation marks that a name cannot end.
     package var quoted: String {
         String(quoted: names.values.sorted().prefix(3).joined(separator: ", "), limit: 100)
+    }
+
+    /// The program, or that it is one of several.
+    fileprivate var requester: String {
+        isOne ? quoted : "one of \(count) programs: \(quoted)"
+    }
+
+    /// These processes, and later ones.
+    func union(_ later: DeviceOpeners?) -> DeviceOpeners {
+        DeviceOpeners(names.merging(later?.names ?? [:]) { name, _ in name })
     }
 }

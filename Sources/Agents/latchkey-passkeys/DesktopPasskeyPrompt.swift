@@ -181,12 +181,12 @@ extension PasskeyQuestion {
     }
 
     /// The text of the window: the program, the site and the account. The site's name is the one
-    /// that the program states.
+    /// that the program states. All names of others are in quotation marks.
     var text: String {
         let requester =
             openers.map {
-                "\($0.isOne ? "The program" : "One of \($0.names.count) programs,") \($0.quoted)"
-                    + ($0.isOne ? "" : ",")
+                $0.isOne
+                    ? "The program \($0.quoted)" : "One of \($0.count) programs, \($0.quoted),"
             } ?? "A program"
         let account = accounts.count == 1 ? " as \(String(quoted: accounts[0], limit: 64))" : ""
         let secret =

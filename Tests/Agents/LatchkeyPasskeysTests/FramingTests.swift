@@ -112,6 +112,89 @@ import Testing
         #expect(send([4], CTAPHIDCommand.cbor, channel) == [.perform(transaction: 3, request: [4])])
     }
 
+    @Test mutating func `a packet on the channel of a running request ends the request`() throws {
+        let (channel, other) = (try open(), try open())
+        let long = CTAPHIDPacket.packets(
+            of: [UInt8](repeating: 7, count: 100), command: CTAPHIDCommand.cbor, on: channel)
+        let packets = [
+            (
+                CTAPHIDPacket.packets(of: [2], command: CTAPHIDCommand.cbor, on: channel)[0],
+                CTAPHIDError.channelBusy
+            ),
+            (
+                CTAPHIDPacket.packets(of: [1], command: CTAPHIDCommand.ping, on: channel)[0],
+                .channelBusy
+            ),
+            (CTAPHIDPacket.packets(of: [], command: 0x3B, on: channel)[0], .channelBusy),
+            (long[0], .channelBusy), (long[1], .invalidSequence),
+        ]
+        for (number, (packet, error)) in zip(UInt64(1)..., packets) {
+            #expect(
+                send([1], CTAPHIDCommand.cbor, channel)
+                    == [.perform(transaction: number, request: [1])])
+            #expect(
+                device.receive(packet, at: .zero)
+                    == [.cancel(transaction: number)] + Self.error(error, on: channel))
+            #expect(device.finish(number, with: [0]) == [], "its answer goes to nobody")
+        }
+        _ = send([1], CTAPHIDCommand.cbor, channel)
+        for packet in CTAPHIDPacket.packets(
+            of: [UInt8](repeating: 7, count: 100), command: CTAPHIDCommand.keepalive, on: other)
+        {
+            #expect(
+                device.receive(packet, at: .zero).allSatisfy { $0 != .cancel(transaction: 6) },
+                "the packets of another channel do not end it")
+        }
+        #expect(device.finish(6, with: [0]).count == 1)
+    }
+
+    @Test mutating func `a message that two programs wrote has no window`() throws {
+        let channel = try open()
+        func packets(_ byte: UInt8) -> [[UInt8]] {
+            CTAPHIDPacket.packets(
+                of: [UInt8](repeating: byte, count: 100), command: CTAPHIDCommand.cbor, on: channel)
+        }
+        #expect(device.receive(packets(1)[0], at: .zero) == [])
+        guard case .perform(1, let mixed)? = device.receive(packets(2)[1], at: .zero).first else {
+            Issue.record("the message is complete")
+            return
+        }
+        #expect(Set(mixed) == [1, 2])
+        #expect(
+            device.receive(packets(1)[1], at: .zero)
+                == [.cancel(transaction: 1)] + Self.error(.invalidSequence, on: channel))
+    }
+
+    @Test mutating func `a held request gives way to the message of another channel`() throws {
+        let (channel, other) = (try open(), try open())
+        let timeOut = CTAPHIDPacket.packets(of: [0x2F], command: CTAPHIDCommand.cbor, on: channel)
+            .map { CTAPHIDDevice.Action.send($0) }
+        func hold(_ number: UInt64) {
+            #expect(
+                send([2], CTAPHIDCommand.cbor, channel)
+                    == [.perform(transaction: number, request: [2])])
+            device.hold(number)
+        }
+        hold(1)
+        #expect(
+            send([4], CTAPHIDCommand.cbor, other)
+                == [.cancel(transaction: 1)] + timeOut + [.perform(transaction: 2, request: [4])])
+        #expect(device.finish(1, with: [0x2D]) == [])
+        #expect(device.finish(2, with: [0]).count == 1)
+        hold(3)
+        #expect(send([1], 0x03, other) == Self.error(.invalidCommand, on: other))
+        let long = CTAPHIDPacket.packets(
+            of: [UInt8](repeating: 7, count: 100), command: CTAPHIDCommand.cbor, on: other)
+        #expect(device.receive(long[0], at: .zero) == [.cancel(transaction: 3)] + timeOut)
+        #expect(
+            send([2], CTAPHIDCommand.cbor, channel) == Self.error(.channelBusy, on: channel),
+            "it cannot come back before the message is complete")
+        #expect(
+            device.receive(long[1], at: .zero)
+                == [.perform(transaction: 4, request: [UInt8](repeating: 7, count: 100))])
+        #expect(send([2], CTAPHIDCommand.cbor, channel) == Self.error(.channelBusy, on: channel))
+    }
+
     @Test mutating func `the end of all programs ends the request and the channels`() throws {
         let channel = try open()
         #expect(device.disconnect() == [])

@@ -43,7 +43,7 @@ import Testing
             #expect(rig.prompt.questions.map(\.purpose) == [.create(replaces: false)])
             #expect(
                 rig.prompt.questions.first?.reason(account: 0)
-                    == "create a passkey for example.org as “ada” (requested by “firefox”)")
+                    == "create a passkey for “example.org” as “ada” (requested by “firefox”)")
         }
     }
 
@@ -105,6 +105,49 @@ import Testing
         }
     }
 
+    @Test func `a request with as many IDs as getInfo announces fits into a message`() async throws
+    {
+        try await Rig.with { rig in
+            let info = try await rig.ask([4])
+            let (count, length) = (
+                try #require(info[7]?.integer), try #require(info[8]?.integer)
+            )
+            #expect(count == 16 && length == 32)
+            let ids = (0..<count).map { index -> CBORValue in
+                .map([
+                    "id": .bytes([UInt8](repeating: UInt8(index), count: length)),
+                    "type": .text("public-key"),
+                ])
+            }
+            let site = String(repeating: "a", count: 200)
+            let request = Rig.assertion(site: site, changes: [3: .array(ids)])
+            #expect(request.count <= CTAPHIDDevice.maximumRequestBytes, "\(request.count)")
+        }
+    }
+
+    @Test func `a site is a domain, or the application of an SSH key`() async throws {
+        try await Rig.with { rig in
+            let long = String(repeating: "a", count: 254)
+            for site in [
+                "", long, "bank.example. The PIN is wrong", " bank.example", "bank.example\u{A0}",
+                "bänk.example", "a\nb", "a\u{7F}", "a\u{0}", "a\u{85}", "a\u{202E}b", "a\u{2066}b",
+                "a\u{200B}b", "a\u{3164}b", "a\u{FEFF}b", "a\u{FFFD}", "a“b", "ssh:a\u{202E}b",
+                "ssh:a\u{200B}b", "ssh:a\nb", "ssh:a\u{2028}b", "Ssh:a b", "xssh:a b",
+            ] {
+                #expect(await rig.status(Rig.registration(site: site)) == 0x02, "\(site)")
+                #expect(await rig.status(Rig.assertion(site: site)) == 0x02, "\(site)")
+            }
+            #expect(rig.prompt.questions.isEmpty)
+            let sites = [
+                "xn--bnk-qla.example", "localhost", "pam://host", "ssh:", "ssh:mein Schlüssel",
+            ]
+            for site in sites {
+                #expect(await rig.status(Rig.registration(site: site)) == 0, "\(site)")
+            }
+            #expect(rig.prompt.questions.map(\.site) == sites)
+        }
+    }
+
     @Test func `invalid requests have their statuses and no prompt`() async throws {
         try await Rig.with { rig in
             for (changes, status) in [
@@ -112,6 +155,12 @@ import Testing
                 ([2: .map(["id": .text("")])], 0x02),
                 ([3: .map(["id": .bytes([])])], 0x03),
                 ([4: .array([.map(["alg": .integer(-8), "type": .text("public-key")])])], 0x26),
+                ([4: .array([.map(["type": .text("public-key")])])], 0x14),
+                ([4: .array([.map(["alg": .integer(-7)])])], 0x14),
+                ([4: .array([.map(["alg": .integer(-7), "type": .integer(1)])])], 0x11),
+                ([4: .array([.integer(1)])], 0x11),
+                ([5: .array([.map(["type": .text("public-key")])])], 0x14),
+                ([5: .array([.map(["id": .bytes([1])])])], 0x14),
                 ([6: .map(["credProtect": .integer(4)])], 0x02),
                 ([7: .map(["up": .boolean(false)])], 0x2C),
                 ([8: .bytes([1, 2])], 0x33), ([10: .integer(1)], 0x02),
@@ -125,7 +174,9 @@ import Testing
                 ([0x09], 0x01), ([0x40], 0x01),
                 ([7], 0x30), ([8], 0x30), ([1, 0xA0, 0], 0x12), ([6, 0xA1, 2, 1], 0x3E),
                 ([6, 0xA1, 2, 5], 0x3E),
-                ([6, 0xA0], 0x14), ([2, 0x80], 0x11),
+                ([6, 0xA0], 0x14), ([2, 0x80], 0x11), ([4, 0xA0], 0x03), ([4, 0], 0x03),
+                ([7, 0xA0], 0x03), ([8, 0], 0x03), ([0x0B, 0xA0], 0x03), ([6, 0xA1, 2, 2], 0x14),
+                ([6, 0xA2, 1, 3, 2, 2], 0x02),
             ] as [([UInt8], UInt8)] {
                 #expect(await rig.status(request) == status, "\(request)")
             }
@@ -181,11 +232,12 @@ import Testing
             #expect(
                 info[4] == .map(["rk": .boolean(true), "up": .boolean(true), "uv": .boolean(true)]))
             #expect(info[5] == .integer(1200) && info[9] == .array([.text("usb")]))
+            #expect(info[0x12] == .integer(4), "a PIN, and no fingerprint reader")
             #expect(info[0x14] == .integer(PasskeyStore.maximumCount))
         }
         try await Rig.with(policy: AccessPolicy.none) { rig in
             let info = try await rig.ask([4])
-            #expect(info[4]?.map?["uv"] == .boolean(false))
+            #expect(info[4]?.map?["uv"] == .boolean(false) && info[0x12] == nil)
             #expect(
                 await rig.status(Rig.registration()) == 0x7F,
                 "a key without verification is refused")

@@ -20,7 +20,7 @@ struct DesktopPasskeyPromptTests {
         #expect(await desk.prompt.choose(question(["ada"])) == choice)
         #expect(
             try desk.descriptions == [
-                "The program “firefox” asks to log in to example.com as “ada” with a passkey of this computer."
+                "The program “firefox” asks to log in to “example.com” as “ada” with a passkey of this computer."
             ])
     }
 
@@ -44,7 +44,7 @@ struct DesktopPasskeyPromptTests {
         let desk = try Desk(choices: ["use", "other", "other", "other", "use"])
         #expect(await desk.prompt.choose(question(["ada", "bob", "eve"])) == .use(0))
         #expect(try desk.descriptions.count == 5)
-        #expect(try desk.descriptions[2] == "Account 2 of 3 at example.com: “bob”")
+        #expect(try desk.descriptions[2] == "Account 2 of 3 at “example.com”: “bob”")
         let second = try Desk(choices: ["use", "other", "use"])
         #expect(await second.prompt.choose(question(["ada", "bob"])) == .use(1))
         let refused = try Desk(choices: ["use", "no"])
@@ -104,7 +104,7 @@ struct DesktopPasskeyPromptTests {
     @Test func `the text states the purpose, the program and PRF`() {
         #expect(
             question(["ada"], purpose: .create(replaces: true), usesPRF: true).text
-                == "The program “firefox” asks to create a passkey on this computer for example.com as “ada”. It replaces "
+                == "The program “firefox” asks to create a passkey on this computer for “example.com” as “ada”. It replaces "
                 + "the existing passkey of this account. The site also gets a secret from this passkey, for example to "
                 + "decrypt data.")
         #expect(
@@ -131,15 +131,31 @@ struct DesktopPasskeyPromptTests {
 
     @Test func `texts of the site and the program stay in their quotation marks`() {
         let hostile = question(
-            ["ada” with a passkey of “bank.example\""], programs: ["a” asks nothing. “b"])
+            ["ada” with a passkey of “bank.example\""],
+            site: "ssh:a” as “root”. Choose “Use\u{2033}",
+            programs: ["a” asks nothing. “b"])
         #expect(
             hostile.text
-                == "The program “a' asks nothing. 'b” asks to log in to example.com as “ada' with a passkey of "
+                == "The program “a' asks nothing. 'b” asks to log in to "
+                + "“ssh:a' as 'root'. Choose 'Use'” as “ada' with a passkey of "
                 + "'bank.example'” with a passkey of this computer.")
         #expect(
             hostile.reason(account: 0)
-                == "log in to example.com as “ada' with a passkey of 'bank.example'” "
+                == "log in to “ssh:a' as 'root'. Choose 'Use'” as "
+                + "“ada' with a passkey of 'bank.example'” "
                 + "(requested by “a' asks nothing. 'b”)")
+    }
+
+    @Test func `two programs with one name are two programs`() {
+        let question = question(["ada"], programs: ["firefox", "firefox"])
+        #expect(
+            question.text
+                == "One of 2 programs, “firefox, firefox”, asks to log in to “example.com” as “ada” "
+                + "with a passkey of this computer.")
+        #expect(
+            question.reason(account: 0)
+                == "log in to “example.com” as “ada” "
+                + "(requested by one of 2 programs: “firefox, firefox”)")
     }
 
     private func question(

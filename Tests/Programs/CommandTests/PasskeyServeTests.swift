@@ -1,6 +1,5 @@
 import Foundation
 import Glibc
-import LatchkeyPlatform
 import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
@@ -145,8 +144,8 @@ struct PasskeyServeTests {
     func `serve answers packets of the relay, and a signal ends it with 0`(signal: Int32)
         async throws
     {
-        try await withService { service, relay in
-            try await Self.openChannel(relay)
+        try await PasskeyRelay.withService { service, relay in
+            try await PasskeyRelay.openChannel(relay)
             #expect(await service.stop(signal) == 0)
             let errors = await service.remainder().errors
             #expect(errors.contains("serving passkeys"), "\(errors)")
@@ -175,13 +174,16 @@ struct PasskeyServeTests {
             let text = try? String(contentsOfFile: "\(pinentry).id", encoding: .utf8)
             return text.flatMap { Int32($0.trimmingCharacters(in: .newlines)) }
         }
-        try await withService(extra: ["PINENTRY_PROGRAM": pinentry]) { service, relay in
-            let channel = try await Self.openChannel(relay)
+        try await PasskeyRelay.withService(extra: ["PINENTRY_PROGRAM": pinentry]) {
+            service, relay in
+            let channel = try await PasskeyRelay.openChannel(relay)
             // CTAPHID_CBOR with authenticatorSelection, which prompts for this device.
-            let answer = await Self.exchange(
-                channel + [0x90, 0, 1, 0x0B] + [UInt8](repeating: 0, count: 56), relay)
+            PasskeyRelay.send([0x0B], 0x10, on: channel, relay)
             // CTAPHID_KEEPALIVE
-            #expect(answer.starts(with: channel + [0xBB]), "\(answer)")
+            let answer = await PasskeyRelay.packet(from: relay) {
+                $0.starts(with: channel + [0xBB])
+            }
+            #expect(!answer.isEmpty)
             #expect(await poll { promptID() != nil })
             let prompt = try #require(promptID())
             #expect(await service.stop(signal) == 0)
@@ -205,87 +207,12 @@ struct PasskeyServeTests {
         .enabled(if: seesDescriptors, "takes the capability CAP_SYS_PTRACE"))
     func `a closed standard error becomes no other file`() async throws {
         let command = ["/bin/sh", "-c", #"exec "$0" "$@" 2>&-"#, Products.passkeys.string]
-        try await withService(command) { service, relay in
-            try await Self.openChannel(relay)
+        try await PasskeyRelay.withService(command) { service, relay in
+            try await PasskeyRelay.openChannel(relay)
             let file = try FileManager.default.destinationOfSymbolicLink(
                 atPath: "/proc/\(service.id)/fd/2")
             #expect(file == "/dev/null")
             #expect(await service.stop() == 0)
-        }
-    }
-
-    /// Runs `body` with a service and its connection to a relay of this process.
-    ///
-    /// - Parameter command: The words before the service's options.
-    private func withService(
-        _ command: [String] = [Products.latchkey.string, "passkey", "serve"],
-        extra: [String: String] = [:],
-        _ body: (RunningProgram, Int32) async throws -> Void
-    ) async throws {
-        let machine = try Machine(tcti: SoftwareTPM.current.tcti)
-        defer { withExtendedLifetime(machine) {} }
-        let path = machine.directory.path(of: "relay")
-        let listener = socket(
-            AF_UNIX, Int32(SOCK_SEQPACKET.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        defer { close(listener) }
-        let address = try #require(UNIXSocketAddress(path: path))
-        try #require(address.withPointer { bind(listener, $0, $1) } == 0)
-        try #require(listen(listener, 1) == 0)
-        var variables = machine.environment.merging(extra) { $1 }
-        variables["DBUS_SYSTEM_BUS_ADDRESS"] = "unix:path=\(machine.directory.path(of: "no-bus"))"
-        let service = try RunningProgram(
-            URL(filePath: "/usr/bin/env"),
-            variables.map { "\($0.key)=\($0.value)" } + command + [
-                "--relay", path, "--pin-source", "pinentry",
-            ])
-        try await withTeardown({ await service.stop(SIGKILL) }) {
-            let connection = await Self.connection(to: listener)
-            let relay = try #require(connection)
-            // Closing the connection ends the service.
-            defer { close(relay) }
-            try await body(service, relay)
-        }
-    }
-
-    /// Opens a channel of the device, with CTAPHID_INIT on the broadcast channel and a nonce of 8
-    /// bytes.
-    ///
-    /// - Returns: The channel's four bytes.
-    @discardableResult
-    private static func openChannel(_ relay: Int32) async throws -> [UInt8] {
-        let request: [UInt8] =
-            [0xFF, 0xFF, 0xFF, 0xFF, 0x86, 0, 8] + [UInt8](repeating: 7, count: 57)
-        let answer = await exchange(request, relay)
-        try #require(answer.count == 64)
-        let start: [UInt8] =
-            [0xFF, 0xFF, 0xFF, 0xFF, 0x86, 0, 17] + [UInt8](repeating: 7, count: 8)
-        #expect(answer.starts(with: start), "\(answer)")
-        return Array(answer[15..<19])
-    }
-
-    /// Waits for a connection, on another thread. nil if the service ends or does not connect
-    /// within `hangLimit`.
-    private static func connection(to listener: Int32) async -> Int32? {
-        await withCheckedContinuation { continuation in
-            Thread.detachNewThread {
-                let isReadable = try? Poll.wait(for: listener, POLLIN, until: .now + hangLimit)
-                continuation.resume(
-                    returning: isReadable == true ? accept(listener, nil, nil) : nil)
-            }
-        }
-    }
-
-    /// Sends a packet and reads the answer, on another thread. The answer is empty if the service
-    /// ends or does not answer within `hangLimit`.
-    private static func exchange(_ packet: [UInt8], _ relay: Int32) async -> [UInt8] {
-        await withCheckedContinuation { continuation in
-            Thread.detachNewThread {
-                _ = send(relay, packet, packet.count, Int32(MSG_NOSIGNAL))
-                var answer = [UInt8](repeating: 0, count: 100)
-                let isReadable = try? Poll.wait(for: relay, POLLIN, until: .now + hangLimit)
-                let count = isReadable == true ? recv(relay, &answer, answer.count, 0) : 0
-                continuation.resume(returning: Array(answer.prefix(max(count, 0))))
-            }
         }
     }
 }

@@ -49,14 +49,14 @@ extension Authenticator {
             try await select()
             throw .pinNotSet
         }
-        if !request.isSilent { try admit(request.rpID) }
+        if !request.isSilent { try await admit(request.rpID) }
         // Newest first.
         let matches = try effects.passkeys(of: request.rpID).found.reversed().filter(
             request.permits)
         guard !request.isSilent else { return try silentAnswer(request, matches) }
         // Chromium would end the login for all devices after an answer. Another device may have the
         // credential.
-        guard !matches.isEmpty else { try await hold() }
+        guard !matches.isEmpty else { try await holdUnknown(request.rpID) }
         let question = question(
             .signIn, site: request.rpID, accounts: matches.map(\.accountName),
             usesPRF: request.secret != nil)

@@ -53,11 +53,10 @@ struct RegistrationRequest: Hashable, Sendable {
         guard let elements = value.array else { throw .unexpectedType }
         var isSupported = false
         for element in elements {
-            guard let element = element.map, let type = element["type"]?.text else {
+            guard let element = try CTAPParameters.publicKeyElement(element) else { continue }
+            guard let algorithm = try element.required("alg").integer else {
                 throw .unexpectedType
             }
-            guard type == "public-key" else { continue }
-            guard let algorithm = element["alg"]?.integer else { throw .unexpectedType }
             if algorithm == es256 { isSupported = true }
         }
         guard isSupported else { throw .unsupportedAlgorithm }
@@ -79,7 +78,6 @@ struct RegistrationRequest: Hashable, Sendable {
 /// `authenticatorMakeCredential`.
 extension Authenticator {
     func makeCredential(_ request: RegistrationRequest) async throws(CTAPStatus) -> Answer {
-        try admit(request.rpID)
         guard !request.isProbe else {
             try await select()
             throw .pinNotSet
@@ -88,6 +86,7 @@ extension Authenticator {
             try await select()
             return try dummyAnswer(request)
         }
+        try await admit(request.rpID)
         let (passkeys, count) = try effects.passkeys(of: request.rpID)
         guard count < PasskeyStore.maximumCount else { throw .keyStoreFull }
         // Prompts before the answer that a credential exists: otherwise any page could learn it.

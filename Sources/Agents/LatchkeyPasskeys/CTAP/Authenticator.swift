@@ -13,14 +13,20 @@ package actor Authenticator {
 
     private struct Running {
         let report: @Sendable (KeepaliveStatus) async -> Void
+        let hold: @Sendable () async -> Void
         var status = KeepaliveStatus.processing
         /// When the user's time ends; nil while the user is not needed.
         var deadline: Duration?
+        /// The programs that had opened the device at the prompt.
         var openers: DeviceOpeners?
-        /// The site that a refusal concerns.
+        /// The site that the prompt concerns.
         var site: String?
-        /// Whether a prompt for the site is open.
+        /// Whether there was a prompt.
+        var hasPrompted = false
+        /// Whether a prompt is open that the user has not answered.
         var isPrompting = false
+        /// Whether the last program has closed the device.
+        var isDisconnected = false
     }
 
     /// The time that the user has for a question, and that a request is held.
@@ -44,37 +50,43 @@ package actor Authenticator {
     /// Answers a request: a command byte and a CBOR map. Cancel the task to end the request early;
     /// the prompt then closes, and the answer is `KEEPALIVE_CANCEL`.
     ///
-    /// - Parameter report: Called with the state of the request when it changes.
+    /// - Parameters:
+    ///   - report: Called with the state of the request when it changes.
+    ///   - hold: Called when the request only stays silent from now on: it can be cancelled for
+    ///     another one.
     /// - Returns: The status, and a CBOR map if the status is 0. `CHANNEL_BUSY` while another
     ///   request runs.
     package func respond(
         to request: [UInt8],
-        reporting report: @escaping @Sendable (KeepaliveStatus) async -> Void = { _ in }
+        reporting report: @escaping @Sendable (KeepaliveStatus) async -> Void = { _ in },
+        holding hold: @escaping @Sendable () async -> Void = {}
     ) async -> [UInt8] {
         guard running == nil else { return [CTAPStatus.channelBusy.rawValue] }
-        running = Running(report: report)
-        defer { running = nil }
-        running?.openers = await effects.openers()
+        running = Running(report: report, hold: hold)
+        defer {
+            if running?.hasPrompted == true { promptLimit.end(at: effects.clock.now()) }
+            running = nil
+        }
         do throws(CTAPStatus) {
             let answer = try await answer(to: request)
             return [CTAPStatus.ok.rawValue] + (answer.isEmpty ? [] : CBORValue.map(answer).encoded)
         } catch {
-            guard Task.isCancelled else { return [error.rawValue] }
-            if let running, let site = running.site, running.isPrompting {
-                promptLimit.abandon(site, of: running.openers, at: effects.clock.now())
-            }
-            return [CTAPStatus.keepaliveCancel.rawValue]
+            let status = Task.isCancelled ? .keepaliveCancel : error
+            if status == .keepaliveCancel || status == .userActionTimeout { await abandon() }
+            return [status.rawValue]
         }
     }
 
-    /// The client has closed the device. Another program can open it again without a suspicion.
-    package func disconnect() { running?.isPrompting = false }
+    /// No program has the device open, so the request will be cancelled. Call it only if the
+    /// request was not cancelled before.
+    package func disconnect() { running?.isDisconnected = true }
 
     private func answer(to request: [UInt8]) async throws(CTAPStatus) -> Answer {
         guard let first = request.first, let command = CTAPCommand(rawValue: first) else {
             throw .invalidCommand
         }
         let body = request.dropFirst()
+        guard body.isEmpty || command.hasParameters else { throw .invalidLength }
         if command != .getNextAssertion { remaining = nil }
         switch command {
         case .makeCredential:
@@ -98,7 +110,7 @@ package actor Authenticator {
     /// operation.
     private func getInfo() async throws(CTAPStatus) -> Answer {
         let state = try await state()
-        return [
+        var info: Answer = [
             0x01: .array([.text("FIDO_2_0")]),
             0x02: .array([.text("credProtect"), .text("hmac-secret")]),
             0x03: .bytes(aaguid.bytes),
@@ -108,22 +120,26 @@ package actor Authenticator {
             0x05: .integer(CTAPHIDDevice.maximumRequestBytes),
             0x06: .array([.integer(2), .integer(1)]),
             0x07: .integer(16),
-            0x08: .integer(64),
+            // 16 IDs of this length fit into a message.
+            0x08: .integer(Passkey.idBytes),
             0x09: .array([.text("usb")]),
             0x0A: .array([.map(["alg": .integer(-7), "type": .text("public-key")])]),
             // The firmware's version.
             0x0E: .integer(1),
-            // Fingerprint and passcode, both internal.
-            0x12: .integer(6),
             0x14: .integer(max(0, PasskeyStore.maximumCount - state.count)),
             0x16: .array([.text("packed"), .text("none")]),
         ]
+        if !state.methods.isEmpty { info[0x12] = .integer(state.methods.rawValue) }
+        return info
     }
 
     /// getKeyAgreement and getUVRetries.
     private func clientPIN(_ parameters: CTAPParameters) async throws(CTAPStatus) -> Answer {
         switch try parameters.integer(2) {
-        case 2: return [1: agreement.publicKey]
+        case 2:
+            guard let version = try parameters.integer(1) else { throw .missingParameter }
+            guard HMACSecret.Version(rawValue: version) != nil else { throw .invalidParameter }
+            return [1: agreement.publicKey]
         case 7:
             let state = try await state()
             return [5: .integer(state.attemptsLeft ?? (state.canVerify ? 3 : 0))]
@@ -187,19 +203,36 @@ package actor Authenticator {
     /// Stays silent, without a prompt: only the time limit or the client ends the request.
     func hold() async throws(CTAPStatus) -> Never {
         running?.isPrompting = false
+        await running?.hold()
         try await waitForUser(nil) { try? await Task.sleep(for: .seconds(3600)) }
         throw .userActionTimeout
     }
 
     // MARK: Prompts
 
-    /// Refuses a request of a site that the user refused a moment ago, or whose consent could be
-    /// meant for a request that another program has ended.
-    func admit(_ rpID: String) throws(CTAPStatus) {
-        running?.site = rpID
-        guard !promptLimit.isRefused(rpID, to: running?.openers, at: effects.clock.now()) else {
-            throw .operationDenied
+    /// Checks that a request may prompt, before it is known whether it will: the answer reveals no
+    /// passkey. Waits if another prompt ended a moment ago.
+    ///
+    /// - Parameter site: nil for a request without a site.
+    func admit(_ site: String?) async throws(CTAPStatus) {
+        let clock = effects.clock
+        running?.site = site
+        while true {
+            let openers = await effects.openers()
+            running?.openers = openers
+            if let status = promptLimit.refusal(of: site, to: openers, at: clock.now()) {
+                throw status
+            }
+            guard let end = promptLimit.pause(at: clock.now()) else { return }
+            try? await clock.sleep(end)
+            guard !Task.isCancelled else { throw .keepaliveCancel }
         }
+    }
+
+    /// Holds a request without a prompt.
+    func holdUnknown(_ rpID: String) async throws(CTAPStatus) -> Never {
+        promptLimit.hold(rpID, at: effects.clock.now())
+        try await hold()
     }
 
     func question(
@@ -213,12 +246,15 @@ package actor Authenticator {
     }
 
     /// Prompts for the selection of a device.
-    func select() async throws(CTAPStatus) { try await confirm(question(.selectDevice)) }
+    func select() async throws(CTAPStatus) {
+        try await admit(nil)
+        try await confirm(question(.selectDevice))
+    }
 
     /// Prompts without a use of a key.
     func confirm(_ question: PasskeyQuestion) async throws(CTAPStatus) {
         _ = try await ask(question)
-        promptLimit.accept(question.site)
+        conclude(.accepted)
     }
 
     /// Prompts, and returns the index of the chosen account. This choice is not consent yet if a
@@ -226,10 +262,8 @@ package actor Authenticator {
     func ask(
         _ question: PasskeyQuestion, using key: HardwareKey? = nil
     ) async throws(CTAPStatus) -> Int {
-        guard promptLimit.admit(question.site, at: effects.clock.now()) else {
-            throw .operationDenied
-        }
-        running?.isPrompting = question.site != nil
+        running?.hasPrompted = true
+        running?.isPrompting = true
         let effects = effects
         let choice = try await waitForUser(Self.questionTime) {
             await effects.choose(question, using: key)
@@ -237,7 +271,9 @@ package actor Authenticator {
         switch choice {
         case .use(let account): return account
         case .notHere: try await hold()
-        case .no: throw refused()
+        case .no:
+            conclude(.refused)
+            throw .operationDenied
         }
     }
 
@@ -251,17 +287,33 @@ package actor Authenticator {
                 () async throws(CTAPStatus) in
                 try await effects.sign(use, authorizedBy: presence)
             }
-            promptLimit.accept(use.question.site)
+            conclude(.accepted)
             return signature
         } catch {
             guard error == .operationDenied else { throw error }
             guard await effects.refusal(of: use.question) != .notHere else { try await hold() }
-            throw refused()
+            conclude(.refused)
+            throw error
         }
     }
 
-    private func refused() -> CTAPStatus {
-        if let site = running?.site { promptLimit.refuse(site, at: effects.clock.now()) }
-        return .operationDenied
+    /// The user has answered the prompt.
+    private func conclude(_ answer: PromptLimit.Answer) {
+        running?.isPrompting = false
+        promptLimit.count(answer, to: running?.site, at: effects.clock.now())
+    }
+
+    /// The request ends, and the user has not answered its prompt.
+    ///
+    /// The end is not suspicious if one program had the device open, and has closed it: an
+    /// interrupted `ssh` can be repeated at once.
+    private func abandon() async {
+        guard let prompt = running, prompt.isPrompting else { return }
+        var openers = prompt.openers
+        if !prompt.isDisconnected { openers = openers?.union(await effects.openers()) }
+        promptLimit.abandon(
+            prompt.site, of: openers,
+            isSuspicious: !prompt.isDisconnected || openers?.isOne != true,
+            at: effects.clock.now())
     }
 }

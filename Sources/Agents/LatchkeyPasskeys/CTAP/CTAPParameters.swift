@@ -72,22 +72,30 @@ struct CTAPParameters {
         guard let elements = value.array else { throw .unexpectedType }
         var ids: [Data] = []
         for element in elements {
-            guard let element = element.map, let type = element["type"]?.text else {
-                throw .unexpectedType
-            }
-            guard type == "public-key" else { continue }
-            guard let id = element["id"]?.bytes else { throw .unexpectedType }
+            guard let element = try Self.publicKeyElement(element) else { continue }
+            guard let id = try element.required("id").bytes else { throw .unexpectedType }
             ids.append(Data(id))
         }
         return ids
     }
 
-    /// The ID of a relying party.
+    /// An element of a list of credentials or algorithms; nil if it has another type than
+    /// `public-key`.
+    static func publicKeyElement(_ value: CBORValue) throws(CTAPStatus) -> CTAPParameters? {
+        guard let members = value.map else { throw .unexpectedType }
+        let element = CTAPParameters(members)
+        guard let type = try element.required("type").text else { throw .unexpectedType }
+        return type == "public-key" ? element : nil
+    }
+
+    /// The ID of a relying party: a domain in ASCII without spaces, as browsers send it, or the
+    /// application of an SSH key, which is `ssh:` and any visible text.
     static func checkedRPID(_ value: CBORValue) throws(CTAPStatus) -> String {
         guard let id = value.text else { throw .unexpectedType }
+        let isApplication = id.utf8.starts(with: "ssh:".utf8)
         guard (1...253).contains(id.utf8.count),
             id.unicodeScalars.allSatisfy({
-                $0 != "\u{FFFD}" && $0.properties.generalCategory != .control
+                isApplication ? $0.isVisible && $0 != "\u{FFFD}" : ("!"..."~").contains($0)
             })
         else { throw .invalidParameter }
         return id

@@ -35,4 +35,12 @@ enum CTAPCommand: UInt8 {
     case reset = 0x07
     case getNextAssertion = 0x08
     case selection = 0x0B
+
+    /// Whether a map of parameters follows.
+    var hasParameters: Bool {
+        switch self {
+        case .makeCredential, .getAssertion, .clientPIN: true
+        case .getInfo, .reset, .getNextAssertion, .selection: false
+        }
+    }
 }

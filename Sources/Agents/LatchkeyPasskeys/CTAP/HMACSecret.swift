@@ -7,8 +7,9 @@ internal import Latchkey
 /// authenticator (CTAP 2.1 sections "PIN/UV Auth Protocol One", "Two" and "HMAC Secret Extension").
 struct HMACSecret: Sendable {
     /// The version of the encryption.
-    enum Version: Sendable {
-        case one, two
+    enum Version: Int, Sendable {
+        case one = 1
+        case two = 2
     }
 
     /// The authenticator's key for the agreement. It is new each time the authenticator starts.
@@ -45,6 +46,7 @@ struct HMACSecret: Sendable {
     /// Decrypts the salts.
     ///
     /// The version follows from the lengths: Firefox encrypts with version 2 and does not state it.
+    /// A client that states another one is refused.
     init(_ parameters: CTAPParameters, agreement: Agreement) throws(CTAPStatus) {
         let shared = try agreement.secret(with: parameters.map(1))
         let encrypted = try parameters.bytes(2, count: 32...80)
@@ -62,6 +64,9 @@ struct HMACSecret: Sendable {
             }
             authenticationKey = encryptionKey
         default: throw .invalidLength
+        }
+        if let stated = try parameters.integer(4), stated != version.rawValue {
+            throw .invalidParameter
         }
         let expected = Array(
             HMAC<SHA256>.authenticationCode(for: encrypted, using: authenticationKey))

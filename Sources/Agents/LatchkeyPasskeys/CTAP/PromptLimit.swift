@@ -1,51 +1,116 @@
-/// The limit on the prompts of each site that the user does not accept: a page can begin and cancel
-/// requests in a row. A state machine over given times.
+internal import Latchkey
+
+/// When a request may prompt. A page can begin requests in a row, and end them; a program can end
+/// the requests of others. A state machine over given times.
 struct PromptLimit: Sendable {
-    /// The maximum number of prompts in one minute.
-    static let perMinute = 6
-    /// The time after a refusal, or after the client ended a prompt, in which the same site gets no
-    /// prompt.
-    static let refusalTime: Duration = .seconds(10)
+    /// The time between the end of a request that prompted and the next prompt. The user may be
+    /// about to click in the window that has closed, or the finger may still be on the reader.
+    static let pauseTime: Duration = .seconds(1)
+    /// The time after the end of a prompt in which another program gets no prompt for its site.
+    static let suspicionTime: Duration = .seconds(10)
+    /// The number of prompts in a row that the client or the time limit ended, after which there is
+    /// no quiet time. A page must be able to begin again.
+    private static let toleratedEnds = 5
+    /// The number of refusals in a row after which only their sites have a quiet time.
+    private static let toleratedRefusals = 1
+    /// The maximum number of sites that are counted.
+    private static let maximumSites = 256
 
-    private var times: [String: [Duration]] = [:]
-    private var refusals: [String: Duration] = [:]
-    private var abandoned: [String: (time: Duration, openers: DeviceOpeners?)] = [:]
-
-    /// Whether the user refused a request of the site a moment ago; or a prompt for it was ended,
-    /// and the request may be another program's. All programs read the packets of the device, so
-    /// one can end another one's request and take the consent in an identical prompt.
-    mutating func isRefused(_ rpID: String, to openers: DeviceOpeners?, at now: Duration) -> Bool {
-        refusals = refusals.filter { now - $0.value < Self.refusalTime }
-        abandoned = abandoned.filter { now - $0.value.time < Self.refusalTime }
-        guard refusals[rpID] == nil else { return true }
-        guard let earlier = abandoned[rpID] else { return false }
-        guard let openers, openers.isOne else { return true }
-        return earlier.openers?.names.keys != openers.names.keys
+    /// How the user has answered a prompt.
+    enum Answer {
+        case accepted, refused
     }
 
-    /// The client has ended a request of the site while its prompt was open.
-    mutating func abandon(_ rpID: String, of openers: DeviceOpeners?, at now: Duration) {
-        abandoned[rpID] = (now, openers)
+    private enum Origin: Hashable {
+        /// All sites together: a page can choose among many names, and a creation takes any.
+        case all
+        case site(String)
     }
 
-    /// The user has refused a request of the site.
-    mutating func refuse(_ rpID: String, at now: Duration) { refusals[rpID] = now }
+    private struct EndedPrompt {
+        let time: Duration
+        let openers: DeviceOpeners?
 
-    /// Counts a prompt.
-    ///
-    /// - Parameter site: nil for requests without a site, which share one limit.
-    /// - Returns: Whether the prompt may be shown.
-    mutating func admit(_ site: String?, at now: Duration) -> Bool {
-        times = times.mapValues { $0.filter { now - $0 < .seconds(60) } }.filter {
-            !$0.value.isEmpty
+        /// Whether one program alone had opened the device, and has it alone now.
+        func isOnly(_ now: DeviceOpeners?) -> Bool {
+            guard let now, now.isOne else { return false }
+            return openers?.processes == now.processes
         }
-        var recent = times[site ?? ""] ?? []
-        guard recent.count < Self.perMinute else { return false }
-        recent.append(now)
-        times[site ?? ""] = recent
-        return true
     }
 
-    /// Forgets the earlier prompts of a site after the user has accepted one.
-    mutating func accept(_ site: String?) { times[site ?? ""] = nil }
+    private var quietTimes = QuietTimes<Origin>()
+    /// The sites that are counted, in order of their first prompt.
+    private var sites: [String] = []
+    private var endedPrompts: [String: EndedPrompt] = [:]
+    private var pauseEnd: Duration?
+
+    /// When the next prompt may be shown; nil for now.
+    func pause(at now: Duration) -> Duration? { pauseEnd.flatMap { now < $0 ? $0 : nil } }
+
+    /// The status for a request that gets no prompt, or nil.
+    ///
+    /// - After too many prompts for its site, or for another program's request that was ended:
+    ///   `operationDenied`. All programs read the packets of the device, so one can end another
+    ///   one's request and take the consent in an identical prompt.
+    /// - After too many prompts of all: `userActionTimeout`. The request is not their cause, and
+    ///   browsers continue with the user's other devices.
+    ///
+    /// - Parameters:
+    ///   - site: nil for requests without a site.
+    ///   - openers: The programs that have opened the device now.
+    mutating func refusal(
+        of site: String?, to openers: DeviceOpeners?, at now: Duration
+    ) -> CTAPStatus? {
+        endedPrompts = endedPrompts.filter { now - $0.value.time < Self.suspicionTime }
+        if let site {
+            if quietTimes.remaining(for: .site(site), at: now) != nil { return .operationDenied }
+            if let earlier = endedPrompts[site], !earlier.isOnly(openers) {
+                return .operationDenied
+            }
+        }
+        return quietTimes.remaining(for: .all, at: now) == nil ? nil : .userActionTimeout
+    }
+
+    /// The user has answered a prompt.
+    mutating func count(_ answer: Answer, to site: String?, at now: Duration) {
+        switch answer {
+        case .accepted:
+            quietTimes.accept(.all)
+            if let site { quietTimes.accept(.site(site)) }
+        case .refused:
+            quietTimes.refuse(.all, tolerating: Self.toleratedRefusals, at: now)
+            if let site { refuse(site, at: now) }
+        }
+    }
+
+    /// A request that prompted has ended.
+    mutating func end(at now: Duration) { pauseEnd = now + Self.pauseTime }
+
+    /// A prompt has ended without an answer of the user.
+    ///
+    /// - Parameters:
+    ///   - openers: All programs that had opened the device meanwhile.
+    ///   - isSuspicious: Whether another program can have ended it.
+    mutating func abandon(
+        _ site: String?, of openers: DeviceOpeners?, isSuspicious: Bool, at now: Duration
+    ) {
+        quietTimes.refuse(.all, tolerating: Self.toleratedEnds, at: now)
+        guard let site else { return }
+        refuse(site, tolerating: Self.toleratedEnds, at: now)
+        if isSuspicious { endedPrompts[site] = EndedPrompt(time: now, openers: openers) }
+    }
+
+    /// A request stays unanswered without a prompt. It counts as a prompt of its site, and disturbs
+    /// no other one.
+    mutating func hold(_ site: String, at now: Duration) {
+        refuse(site, tolerating: Self.toleratedEnds, at: now)
+    }
+
+    private mutating func refuse(_ site: String, tolerating count: Int = 0, at now: Duration) {
+        if !sites.contains(site) {
+            if sites.count == Self.maximumSites { quietTimes.accept(.site(sites.removeFirst())) }
+            sites.append(site)
+        }
+        quietTimes.refuse(.site(site), tolerating: count, at: now)
+    }
 }

@@ -4,8 +4,12 @@ internal import Latchkey
 /// the time and performs the actions in order.
 ///
 /// One transaction runs at a time. While a message of one channel is received or its request runs,
-/// another channel gets `CHANNEL_BUSY`. Every process that has opened the device reads all packets,
-/// so channels are not secret.
+/// another channel gets `CHANNEL_BUSY`; a request that is only held gives way to it instead.
+///
+/// Every process that has opened the device reads all packets and can send on each channel. A
+/// client sends nothing but CANCEL and INIT while its request runs. Any other packet on its channel
+/// shows that two programs use it, and that the request may contain packets of both: the request
+/// ends.
 package struct CTAPHIDDevice: Sendable {
     /// An effect that the caller performs.
     package enum Action: Hashable, Sendable {
@@ -51,6 +55,7 @@ package struct CTAPHIDDevice: Sendable {
         let transaction: UInt64
         let channel: UInt32
         var status = KeepaliveStatus.processing
+        var isHeld = false
         var nextKeepalive: Duration
     }
 
@@ -102,6 +107,12 @@ package struct CTAPHIDDevice: Sendable {
         return keepalive(at: now)
     }
 
+    /// From now on the running request only stays silent. It ends as at its time limit when another
+    /// channel sends a message.
+    package mutating func hold(_ transaction: UInt64) {
+        if running?.transaction == transaction { running?.isHeld = true }
+    }
+
     /// Sends the answer to a request. An answer to a request that was aborted is dropped.
     package mutating func finish(_ transaction: UInt64, with answer: [UInt8]) -> [Action] {
         guard let running, running.transaction == transaction else { return [] }
@@ -132,13 +143,15 @@ package struct CTAPHIDDevice: Sendable {
         }
         guard channels.contains(channel) else { return error(.invalidChannel, on: channel) }
         if command == CTAPHIDCommand.cancel { return cancel(channel) }
-        if let busy = running?.channel ?? assembly?.channel, busy != channel {
-            return error(.channelBusy, on: channel)
+        if let running {
+            guard running.channel != channel else {
+                return abort(channel) + error(.channelBusy, on: channel)
+            }
+            guard running.isHeld else { return error(.channelBusy, on: channel) }
         }
-        // The client's own request runs: it did not wait for the answer.
-        if running != nil { return error(.channelBusy, on: channel) }
-        if assembly != nil {
-            assembly = nil
+        if let assembly {
+            guard assembly.channel == channel else { return error(.channelBusy, on: channel) }
+            self.assembly = nil
             return error(.invalidSequence, on: channel)
         }
         guard [CTAPHIDCommand.ping, CTAPHIDCommand.wink, CTAPHIDCommand.cbor].contains(command)
@@ -148,19 +161,23 @@ package struct CTAPHIDDevice: Sendable {
         guard count <= Self.maximumRequestBytes || command == CTAPHIDCommand.ping,
             count <= CTAPHIDPacket.maximumMessageBytes
         else { return error(.invalidLength, on: channel) }
+        let ended = endHeld()
         let received = Array(data.prefix(count))
         guard received.count == count else {
             assembly = Assembly(
                 channel: channel, command: command, count: count, data: received,
                 deadline: now + Self.messageTimeout)
-            return []
+            return ended
         }
-        return complete(received, command, on: channel, at: now)
+        return ended + complete(received, command, on: channel, at: now)
     }
 
     private mutating func `continue`(
         sequence: UInt8, _ data: ArraySlice<UInt8>, on channel: UInt32, at now: Duration
     ) -> [Action] {
+        if running?.channel == channel {
+            return abort(channel) + error(.invalidSequence, on: channel)
+        }
         // Unexpected continuation packets are ignored.
         guard var assembly, assembly.channel == channel else { return [] }
         guard sequence == assembly.sequence else {
@@ -246,6 +263,16 @@ package struct CTAPHIDDevice: Sendable {
         guard let running, running.channel == channel else { return [] }
         self.running = nil
         return [.cancel(transaction: running.transaction)]
+    }
+
+    /// Ends a held request with the answer that it gets at its time limit: browsers then continue
+    /// with the user's other devices.
+    private mutating func endHeld() -> [Action] {
+        guard let running, running.isHeld else { return [] }
+        self.running = nil
+        return [.cancel(transaction: running.transaction)]
+            + send(
+                [CTAPStatus.userActionTimeout.rawValue], CTAPHIDCommand.cbor, on: running.channel)
     }
 
     /// CANCEL has no answer: the request that it ends has one. From another channel it is ignored.

@@ -41,7 +41,7 @@ package actor PasskeyHIDDevice {
     /// Ends the running request after the last program has closed the device. A program that died
     /// has sent no CANCEL.
     package func disconnect() async {
-        await authenticator.disconnect()
+        if let work, !work.isCancelled { await authenticator.disconnect() }
         perform(device.disconnect())
     }
 
@@ -83,6 +83,8 @@ package actor PasskeyHIDDevice {
             await earlier?.value
             let answer = await authenticator.respond(to: request) { status in
                 await self.report(status, transaction)
+            } holding: {
+                await self.hold(transaction)
             }
             self.finish(transaction, answer)
         }
@@ -91,6 +93,8 @@ package actor PasskeyHIDDevice {
     private func report(_ status: KeepaliveStatus, _ transaction: UInt64) {
         perform(device.report(status, of: transaction, at: clock.now()))
     }
+
+    private func hold(_ transaction: UInt64) { device.hold(transaction) }
 
     private func finish(_ transaction: UInt64, _ answer: [UInt8]) {
         perform(device.finish(transaction, with: answer))

@@ -50,10 +50,11 @@ extension String {
     }
 
     /// Text as ``init(oneLine:limit:)`` returns it, in quotation marks that nothing in the text can
-    /// end.
+    /// end: characters that look like one become `'`.
     package init(quoted foreign: some StringProtocol, limit: Int = .max) {
         let marks: Set<Unicode.Scalar> = [
-            "\"", "“", "”", "„", "‟", "«", "»", "〝", "〞", "〟", "＂", "❝", "❞",
+            "\"", "“", "”", "„", "‟", "«", "»", "〝", "〞", "〟", "＂", "❝", "❞", "🙶", "🙷", "🙸", "⹂",
+            "″", "‶", "ʺ", "˝", "ˮ", "״", "〃",
         ]
         let line = String(oneLine: foreign, limit: limit).unicodeScalars.map {
             marks.contains($0) ? "'" : $0

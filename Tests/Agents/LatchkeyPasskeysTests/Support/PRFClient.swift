@@ -38,7 +38,10 @@ struct PRFClient {
         }
     }
 
-    func request(_ salts: [[UInt8]], damaged: Bool = false) throws -> CBORValue {
+    /// - Parameter stated: The version that the request states; nil for none.
+    func request(
+        _ salts: [[UInt8]], damaged: Bool = false, stating stated: Int? = nil
+    ) throws -> CBORValue {
         let iv = [UInt8](repeating: version == 2 ? 9 : 0, count: 16)
         let body = try AES._CBC.encrypt(
             salts.flatMap(\.self), using: encryptionKey, iv: AES._CBC.IV(ivBytes: iv),
@@ -47,7 +50,11 @@ struct PRFClient {
         var tag = Array(HMAC<SHA256>.authenticationCode(for: encrypted, using: macKey)).prefix(
             version == 2 ? 32 : 16)
         if damaged { tag[0] ^= 1 }
-        return .map([1: publicKey, 2: .bytes(encrypted), 3: .bytes(Array(tag))])
+        var members: [CBORKey: CBORValue] = [
+            1: publicKey, 2: .bytes(encrypted), 3: .bytes(Array(tag)),
+        ]
+        members[4] = stated.map { .integer($0) }
+        return .map(members)
     }
 
     func decrypt(_ bytes: [UInt8]) throws -> [UInt8] {

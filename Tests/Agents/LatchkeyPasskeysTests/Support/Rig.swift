@@ -89,8 +89,9 @@ struct Rig: Sendable {
         .array(ids.map { .map(["id": .bytes($0), "type": .text("public-key")]) })
     }
 
-    /// The map of a successful answer.
+    /// The map of a successful answer. The time since the last prompt has passed.
     func ask(_ request: [UInt8]) async throws -> [CBORKey: CBORValue] {
+        clock.advance(by: PromptLimit.pauseTime)
         let answer = await authenticator.respond(to: request)
         try #require(answer.first == 0, "status \(String(answer.first ?? 255, radix: 16))")
         guard answer.count > 1 else { return [:] }
@@ -100,7 +101,30 @@ struct Rig: Sendable {
     }
 
     func status(_ request: [UInt8]) async -> UInt8? {
-        await authenticator.respond(to: request).first
+        clock.advance(by: PromptLimit.pauseTime)
+        return await authenticator.respond(to: request).first
+    }
+
+    /// Sends a request, and cancels it when it waits for the user. A request that
+    /// gets no prompt has another status than 0x2D, unless it is held.
+    func cancelled(_ request: [UInt8]) async -> UInt8 {
+        clock.advance(by: PromptLimit.pauseTime)
+        let (reports, report) = AsyncStream.makeStream(of: KeepaliveStatus.self)
+        let before = prompt.questions.count
+        let task = Task {
+            defer { report.finish() }
+            return await authenticator.respond(to: request) {
+                report.yield($0)
+            } holding: {
+                report.finish()
+            }
+        }
+        for await _ in reports {
+            #expect(await poll { prompt.questions.count > before })
+            break
+        }
+        task.cancel()
+        return await task.value.first ?? 0xFF
     }
 
     /// The credential's ID and public key in authenticator data.
@@ -161,6 +185,9 @@ final class ManualClock: Sendable {
             try Task.checkCancellation()
         }
     }
+
+    /// The times until which tasks wait, or have waited before their cancellation.
+    var sleepers: [Duration] { state.withLock { $0.sleepers.map(\.until) } }
 
     func advance(by duration: Duration) {
         let due = state.withLock { state in

@@ -73,5 +73,6 @@ struct OneLineTests {
             String(quoted: "a” of root. Its reason: “b\"\n")
                 == "“a' of root. Its reason: 'b'\u{FFFD}”")
         #expect(String(quoted: "abcdef", limit: 5) == "“abcd…”")
+        #expect(String(quoted: "a″ bˮ c״ d🙷 e⹂") == "“a' b' c' d' e'”")
     }
 }

@@ -74,7 +74,7 @@ private final class RefusingUser: PasskeyEffects {
 
     func openers() async -> DeviceOpeners? { nil }
     func state() async -> PasskeyState {
-        PasskeyState(canVerify: true, attemptsLeft: nil, count: 0)
+        PasskeyState(canVerify: true, methods: .passcode, attemptsLeft: nil, count: 0)
     }
     func passkeys(of rpID: String) throws(CTAPStatus) -> (found: [Passkey], count: Int) { ([], 0) }
     func choose(_ question: PasskeyQuestion, using key: HardwareKey?) async -> PasskeyChoice { .no }
