@@ -94,6 +94,16 @@ package enum AttestationRefusal: Error, Hashable, Sendable {
         switch reason {
         case "untrustedEndorsement":
             return ("the server does not know this TPM's manufacturer", showCertificate)
+        case "chainTooLong":
+            return (
+                "more certificates are between this hardware and its manufacturer's root than the server accepts",
+                "Ask the server's operator to add the issuer of the hardware's certificate as a root."
+            )
+        case "unsupportedCertificate":
+            return (
+                "a certificate of this hardware's manufacturer uses an algorithm or an extension that the server does not support",
+                "Ask the server's operator; the server's log names the certificate."
+            )
         case "wrongEndorsement":
             return ("the server cannot use this TPM's certificate", showCertificate)
         case "certificateExpired":

@@ -26,7 +26,8 @@ extension KeystoreError {
 
     static func lockedOut(_ status: PINStatus, underlying: TPMError? = nil) -> KeystoreError {
         KeystoreError(
-            code: .lockedOut, reason: "the TPM is locked out after too many wrong PINs",
+            code: .lockedOut,
+            reason: "the TPM is locked out after too many wrong PINs or power cuts",
             recovery: Recovery(waiting(status), .endLockout),
             attemptsLeft: 0, lockedOutUntil: status.lockedOutUntil,
             underlying: underlying.map(UnderlyingError.init))
@@ -118,7 +119,7 @@ extension KeystoreError {
         switch code {
         case .lockout:
             (
-                .lockedOut, "the TPM is locked out after too many wrong PINs",
+                .lockedOut, "the TPM is locked out after too many wrong PINs or power cuts",
                 "Leave the machine on and try again later."
             )
         case .authFail, .badAuth:

@@ -42,13 +42,35 @@ package struct TPMDiagnosis: Hashable, Sendable {
     package let isLockoutPasswordSet: Bool
     /// The TPM's count of wrong PINs.
     package let pinStatus: PINStatus
-    /// Whether the TPM supports ECDSA with P-256 and SHA-256.
-    package let hasP256: Bool
+    /// The error of ``TPMKeystore/rehearse()``; nil if keys can be created and used.
+    package let obstacle: KeystoreError?
 
     /// The command that sets the lockout password. tpm2-tools reads the password from standard
     /// input, so that it is not in the process list. Without the last argument the command sets an
     /// empty password.
     package static let lockoutPasswordCommand = "sudo tpm2_changeauth -c lockout file:-"
+
+    /// The commands that create the storage root key if the owner has a password. They read the
+    /// password from standard input, once each.
+    ///
+    /// - Parameter tcti: The option that directs them to another TPM, with a space before it.
+    package static func storageRootKeyCommand(_ tcti: String = "") -> String {
+        "sudo tpm2_createprimary -C owner -P file:- -g sha256 -G ecc256:aes128cfb "
+            + "-a 'fixedtpm|fixedparent|sensitivedataorigin|userwithauth|noda|restricted|decrypt' "
+            + "-c /run/latchkey-srk.context\(tcti) && sudo tpm2_evictcontrol -C owner -P file:- "
+            + "-c /run/latchkey-srk.context 0x81000001\(tcti)"
+    }
+
+    /// The command that makes the TPM lock after 31 wrong PINs and restore one attempt every ten
+    /// minutes. It reads the lockout password from standard input.
+    package static let limitCommand =
+        "sudo tpm2_dictionarylockout --setup-parameters --max-tries=31 --recovery-time=600 "
+        + "--lockout-recovery-time=86400 --auth file:-"
+
+    /// The command that removes the storage root key. The next command that creates a key derives
+    /// the same key again.
+    package static let removeStorageRootKeyCommand =
+        "sudo tpm2_evictcontrol -C owner -c 0x81000001"
 }
 
 /// The identity that a TPM reports (TPM 2.0 Part 2 section 6.13).
@@ -59,9 +81,24 @@ package struct TPMIdentity: Hashable, Sendable {
     package let model: String
     /// For example `7.85`.
     package let firmware: String
-    /// Whether it reports to be a software TPM: swtpm, or the reference implementation of the
-    /// specification.
-    package let isSimulated: Bool
+    /// The kind of TPM that it reports to be. Any program that emulates a TPM can report any kind;
+    /// only the certificate of its endorsement key proves one.
+    package enum Kind: Hashable, Sendable {
+        /// swtpm, as developers and virtual machines use it.
+        case software
+        /// A virtual TPM of this hypervisor, whose operator has the keys.
+        case virtual(String)
+        /// Microsoft's implementation: firmware TPMs, virtual machines of Hyper-V and Azure, and
+        /// the simulator of the specification report the same.
+        case microsoft
+        /// Any other.
+        case other
+    }
+
+    /// The kind of TPM that it reports to be.
+    package let kind: Kind
+    /// Whether it reports to be a software TPM. A key is then never called one in hardware.
+    package var isSimulated: Bool { kind == .software }
 
     /// Manufacturer, model and firmware, for example `IFX SLB9670 firmware 7.85`.
     package var description: String { "\(manufacturer) \(model) firmware \(firmware)" }
@@ -72,7 +109,7 @@ package struct TPMIdentity: Hashable, Sendable {
         model = Self.words(in: TPMProperty.vendorStrings.map { properties[$0] ?? 0 })
         let version = properties[.firmwareVersion1] ?? 0
         firmware = "\(version >> 16).\(version & 0xffff)"
-        isSimulated = manufacturer == "IBM" && model.hasPrefix("SW") || model == "xCG fTPM"
+        kind = Kind(manufacturer: manufacturer, model: model)
     }
 
     /// Decodes four letters in each value. Omits bytes that are not printable ASCII, and
@@ -83,27 +120,50 @@ package struct TPMIdentity: Hashable, Sendable {
     }
 }
 
+extension TPMIdentity.Kind {
+    /// - Parameters:
+    ///   - manufacturer: ``TPMIdentity/manufacturer``. A Chromebook's chip (`CROS`) has the same
+    ///     model as Microsoft's implementation, so that the model alone says nothing.
+    ///   - model: ``TPMIdentity/model``.
+    init(manufacturer: String, model: String) {
+        self =
+            switch manufacturer {
+            case "IBM" where model.hasPrefix("SW"): .software
+            case "AMZN": .virtual("Amazon EC2")
+            case "GOOG": .virtual("Google Cloud")
+            case "VMW": .virtual("VMware")
+            case "MSFT": .microsoft
+            default: .other
+            }
+    }
+}
+
 extension TPMKeystore {
-    /// Examines the TPM without a change.
+    /// Examines the TPM without a change, and tries to create and use keys.
     package func diagnose() async throws(KeystoreError) -> TPMDiagnosis {
         do throws(KeystoreError) {
             let pinned = try await pinnedRoot()
             let parents = pinned == nil ? try await storedParents() : []
+            let obstacle = await obstacle()
             return try await withTPM { (tpm) throws(TPMError) in
-                try tpm.diagnosis(pinned, parents)
+                try tpm.diagnosis(pinned, parents, obstacle)
             }
         } catch { throw error.during("read the state of the TPM") }
+    }
+
+    private func obstacle() async -> KeystoreError? {
+        do throws(KeystoreError) {
+            try await rehearse()
+            return nil
+        } catch { return error }
     }
 }
 
 extension TPM {
-    fileprivate func diagnosis(_ pinned: StorageRoot?, _ parents: Set<TPMName>) throws(TPMError)
-        -> TPMDiagnosis
-    {
+    fileprivate func diagnosis(
+        _ pinned: StorageRoot?, _ parents: Set<TPMName>, _ obstacle: KeystoreError?
+    ) throws(TPMError) -> TPMDiagnosis {
         let state = try storageRootState()
-        let hasCurve = try execute(GetCapability<ECCCurve>(.eccCurves, count: 64)).contains(
-            .nistP256)
-        let signs = try signsWithP256()
         let isHandleFree = try freeIndex(in: RevocableSecret.indices) != nil
         // TPMA_PERMANENT (Part 2 section 8.6): bit 0 ownerAuthSet, bit 2 lockoutAuthSet.
         let permanent = try properties(from: .permanent, count: 1)[.permanent] ?? 0
@@ -113,7 +173,7 @@ extension TPM {
             pin: try comparison(of: state, with: pinned, parents, mayCreate: !isOwnerPasswordSet),
             isOwnerPasswordSet: isOwnerPasswordSet, hasPlaceForRevocable: isHandleFree,
             isLockoutPasswordSet: permanent & TPM.lockoutAuthSet != 0,
-            pinStatus: try LockoutState(self).status, hasP256: hasCurve && signs)
+            pinStatus: try LockoutState(self).status, obstacle: obstacle)
     }
 
     /// If the key is not persistent, derives it from the owner's seed for the comparison. A TPM
@@ -132,15 +192,6 @@ extension TPM {
         }
     }
 
-    private func signsWithP256() throws(TPMError) -> Bool {
-        do {
-            try execute(TestParms(ECCParameters(scheme: .ecdsaSHA256)))
-            return true
-        } catch {
-            guard error.responseCode != nil else { throw error }
-            return false
-        }
-    }
 }
 
 extension TPM.StorageRootState {

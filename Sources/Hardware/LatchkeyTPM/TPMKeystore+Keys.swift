@@ -203,14 +203,7 @@ extension TPMKeystore {
         _ template: PublicArea, authValue: AuthValue, sealing secret: SecretBytes? = nil,
         under root: StorageRoot
     ) async throws(KeystoreError) -> CreatedObject {
-        let explain: Explanation = { error in
-            // The storage root key has no authValue, so badAuth means that the TPM has another
-            // storage root key.
-            if error.command == .create, case .response(.badAuth) = error.kind {
-                return Self.otherTPM(underlying: error)
-            }
-            return await explainResponse(error, root, hasPIN: false)
-        }
+        let explain: Explanation = { await explainResponse($0, root, hasPIN: false) }
         return try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in
             let created = try tpm.withSaltedSession(under: root) {
                 (session, parent) throws(TPMError) in

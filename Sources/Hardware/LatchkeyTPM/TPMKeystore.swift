@@ -32,6 +32,8 @@ public struct TPMKeystore: RevokingKeystore, AttestingKeystore {
     let decodedKey = Memo<HardwareKey, TPMKeyBlob>()
     /// The pinned storage root key, decoded.
     let decodedRoot = Memo<Data, StorageRoot>()
+    /// Whether a new storage root key becomes persistent.
+    let keepsStorageRoot: Bool
 
     /// The minimum length of a new PIN in characters, on a TPM whose lockout password is empty. All
     /// users of such a TPM can reset the count of wrong PINs and continue to guess. Does not apply
@@ -71,6 +73,16 @@ public struct TPMKeystore: RevokingKeystore, AttestingKeystore {
         device = TPMDevice(isShared: isShared, connect: connect)
         self.anchors = anchors
         self.allowsShortPINs = allowsShortPINs
+        keepsStorageRoot = true
+    }
+
+    /// A keystore in the same TPM for objects that are not kept: it has an empty store, and leaves
+    /// nothing in the TPM.
+    init(rehearsing keystore: TPMKeystore) {
+        device = keystore.device
+        anchors = MemoryTrustAnchors()
+        allowsShortPINs = true
+        keepsStorageRoot = false
     }
 
     public func capabilities() async throws(KeystoreError) -> KeystoreCapabilities {

@@ -104,8 +104,9 @@ extension PresenceService {
                 .notEnrolled, "you have no finger enrolled", "Enrol one: fprintd-enroll.")
         case .busy:
             return Self.refuse(
-                .unavailable, "another program uses the fingerprint reader",
-                "Close that program, then try again.")
+                .unavailable, "fprintd says that another program uses the fingerprint reader",
+                "Close that program, then try again. If there is none, for example after the machine slept: "
+                    + Self.restart)
         case .failed(let why):
             return Self.refuse(
                 .unavailable, why, "Try again, or use your PIN if the key's policy allows it.")
@@ -168,6 +169,10 @@ extension PresenceService {
             error.isAbsence
                 ? "fprintd is not running"
                 : "there is no fingerprint reader (\(error.message.prefix(100)))",
-            "Connect a fingerprint reader and install fprintd, or use your PIN.")
+            "Connect a fingerprint reader and install fprintd, or use your PIN. If the reader worked before the machine slept: "
+                + restart)
     }
+
+    /// The command after which fprintd finds a reader again that it lost during a sleep.
+    static let restart = "sudo systemctl restart fprintd"
 }

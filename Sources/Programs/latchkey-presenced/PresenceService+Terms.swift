@@ -45,7 +45,8 @@ extension PresenceService {
                 reason: error.isAbsence
                     ? "fprintd is not running" : "there is no fingerprint reader",
                 recovery:
-                    "Connect a fingerprint reader and install fprintd, or use the policy ‘pin’.")
+                    "Connect a fingerprint reader and install fprintd, or use the policy ‘pin’. If the reader worked before "
+                    + "the machine slept: \(Self.restart)")
         }
         // Also if the last finger was deleted.
         if authority.isBoundToFingers(requester.user) {

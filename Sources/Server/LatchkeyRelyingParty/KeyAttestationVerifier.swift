@@ -185,6 +185,11 @@ public enum AttestationReason: String, Sendable, CaseIterable {
     case invalidSignature
     /// The certificate of the hardware leads to no trust anchor.
     case untrustedEndorsement
+    /// The certificate of the hardware is further from its root than 8 certificates.
+    case chainTooLong
+    /// A certificate of the hardware's chain has an algorithm or a critical extension that is not
+    /// supported.
+    case unsupportedCertificate
     /// The certificate is not that of an endorsement key.
     case wrongEndorsement
     /// A certificate of the hardware's chain is not valid now.

@@ -104,6 +104,7 @@ struct ServeCommand: AsyncParsableCommand {
             configuration, database: database,
             hasher: PasswordHasher(cost: demo ? .demonstration : .standard),
             signingKeyCipher: cipher)
+        for warning in services.attestation?.anchorWarnings ?? [] { logger.warning("\(warning)") }
         if demo { try await Demo.addUsers(to: services.users) }
         let application = IdentityServer.application(
             services, host: host, port: port, logger: logger

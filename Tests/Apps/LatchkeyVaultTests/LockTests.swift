@@ -137,7 +137,7 @@ struct LockTests {
         }
         #expect(
             reason
-                == "the TPM is locked out after too many wrong PINs, and the lockout password is wrong"
+                == "the TPM is locked out after too many wrong PINs or power cuts, and the lockout password is wrong"
         )
         #expect(recovery.hasPrefix("The TPM accepts no lockout password for 1000 seconds."))
         #expect(abs(end.timeIntervalSince(until)) < 60)

@@ -96,12 +96,22 @@ struct StorageRootTests {
         let before = try await keystore.diagnose()
         #expect(before.storageRootKey == .absent && before.pin == .none)
         #expect(
-            before.identity.isSimulated && before.identity.manufacturer == "IBM" && before.hasP256)
+            before.identity.isSimulated && before.identity.manufacturer == "IBM"
+                && before.obstacle == nil)
         #expect(
             before.pinStatus
                 == PINStatus(
                     attemptsLeft: 3, attemptLimit: 3, isLockedOut: false, recoverySeconds: 1000))
         #expect(!before.isOwnerPasswordSet && before.isLockoutPasswordSet)
+        // The rehearsal of a key with a PIN, a signature and a sealed secret leaves nothing.
+        #expect(try Scene.look { try $0.handles(from: .persistentFirst) } == [])
+        #expect(try Scene.look { try $0.handles(from: TPMHandle(rawValue: 0x0100_0000)) } == [])
+        #expect(
+            try Scene.look { try $0.properties(from: .lockoutCounter, count: 1) } == [
+                .lockoutCounter: 0
+            ])
+        try Scene.expectNothingLoaded("after a diagnosis")
+        #expect(try await keystore.diagnose() == before)
         _ = try await Scene.key(keystore)
         let after = try await keystore.diagnose()
         #expect(after.storageRootKey == .present && after.pin == .same)

@@ -194,15 +194,4 @@ struct CommandTests {
         }
     }
 
-    @Test func `parameters are tested`() async throws {
-        try await TestTPM.with { test in
-            try test.tpm.execute(TestParms(ECCParameters(scheme: .ecdsaSHA256)))
-            let code = TestTPM.code { () throws(TPMError) in
-                try test.tpm.execute(
-                    TestParms(
-                        ECCParameters(scheme: .ecdsaSHA256, curve: ECCCurve(rawValue: 0x7777))))
-            }
-            #expect(code == 0x1e6, "CURVE, parameter 1")
-        }
-    }
 }

@@ -100,8 +100,12 @@ extension TPM {
 
     /// Finds the storage root key of this TPM and creates it if it is absent.
     ///
-    /// - Parameter pinned: The expected key. A different key is returned, and not made persistent.
-    func discoverStorageRoot(pinned: StorageRoot?) throws(TPMError) -> StorageRoot {
+    /// - Parameters:
+    ///   - pinned: The expected key. A different key is returned, and not made persistent.
+    ///   - keepsNew: Whether a new key becomes persistent.
+    func discoverStorageRoot(
+        pinned: StorageRoot?, keepsNew: Bool = true
+    ) throws(TPMError) -> StorageRoot {
         // With a pinned transient root, the object at the handle is never used.
         if let pinned, pinned.location == .transient { return try transientRoot(pinned) }
         switch try storageRootState() {
@@ -114,7 +118,8 @@ extension TPM {
                 (primary) throws(TPMError) in
                 let candidate = try described(.persistent, primary, pinned)
                 guard pinned == nil || candidate.name == pinned?.name else { return candidate }
-                return try persist(primary) ? candidate : try described(.transient, primary, pinned)
+                return try keepsNew && persist(primary)
+                    ? candidate : try described(.transient, primary, pinned)
             }
         }
     }
@@ -160,8 +165,8 @@ extension TPM {
         }
     }
 
-    /// - Returns: False if the TPM has no memory for it. If another process was faster, it created
-    ///   the same key.
+    /// - Returns: False if the TPM has no memory for it, or no command that keeps it. If another
+    ///   process was faster, it created the same key.
     private func persist(_ primary: TPMObject) throws(TPMError) -> Bool {
         do {
             try execute(EvictControl(primary, at: .storageRootKey))
@@ -169,7 +174,7 @@ extension TPM {
         } catch {
             switch error.kind {
             case .response(.nvDefined): return true
-            case .response(.nvSpace): return false
+            case .response(.nvSpace), .response(.commandCode): return false
             default: throw error
             }
         }
@@ -195,9 +200,10 @@ extension TPMKeystore {
     /// choose a PIN for a key that cannot be created. One command once it is pinned.
     func presentRoot() async throws(KeystoreError) -> StorageRoot {
         let pinned = try await pinnedRoot()
+        let keepsNew = keepsStorageRoot
         let found = try await withTPM(explainedBy: { Self.explainDiscovery($0) }) {
             (tpm) throws(TPMError) in
-            try tpm.discoverStorageRoot(pinned: pinned)
+            try tpm.discoverStorageRoot(pinned: pinned, keepsNew: keepsNew)
         }
         return try await accept(found, pinned)
     }
@@ -210,6 +216,24 @@ extension TPMKeystore {
         }
         guard let found = try await foundRoot(), found.name == name else { throw Self.otherTPM() }
         return try await accept(found, nil)
+    }
+
+    /// Explains a refused authorization of the storage root key: the key at the handle has a
+    /// password, or it is another key.
+    func explainRefusedRoot(
+        _ error: TPMError, _ root: StorageRoot
+    ) async throws(KeystoreError) -> KeystoreError {
+        let state = try await withTPM { (tpm) throws(TPMError) in try tpm.storageRootState() }
+        guard case .usable(let object) = state, object.name == root.name else {
+            return try await hasRoot(named: root.name)
+                ? KeystoreError(error) : Self.otherTPM(underlying: error)
+        }
+        return KeystoreError(
+            code: .unavailable, reason: "the TPM's storage root key has a password",
+            recovery:
+                "Ask the TPM's administrator to remove the key, and create the same key without a password. A program "
+                + "that uses the password must then do without: \(TPMDiagnosis.removeStorageRootKeyCommand).",
+            underlying: .init(error))
     }
 
     static func otherTPM(underlying: TPMError? = nil) -> KeystoreError {
@@ -278,8 +302,9 @@ extension TPMKeystore {
             code: .unavailable,
             reason: "the TPM has no storage root key and its owner password is set",
             recovery:
-                "Ask the owner to create the ECC storage root key at 0x81000001, for example with tpm2_createprimary "
-                + "-G ecc and tpm2_evictcontrol.", underlying: .init(error))
+                "Ask the owner to create it, entering the password twice, each time with Return and Ctrl-D: "
+                + "\(TPMDiagnosis.storageRootKeyCommand()). For a TPM other than the machine's, add -T and its TCTI.",
+            underlying: .init(error))
     }
 
     /// Finds the storage root key without making it persistent.

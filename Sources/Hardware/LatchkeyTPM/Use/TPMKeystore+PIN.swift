@@ -221,7 +221,7 @@ struct LockoutState: Hashable, Sendable {
             attemptsLeft: attemptsLeft, attemptLimit: interval == 0 ? nil : Int(limit),
             isLockedOut: isLockedOut,
             lockedOutUntil: isLockedOut ? Date(timeIntervalSinceNow: Double(interval)) : nil,
-            recoverySeconds: interval == 0 ? nil : Int(interval))
+            recoverySeconds: Int(interval))
     }
 }
 

@@ -282,7 +282,9 @@ extension TPMKeystore {
                 return .damaged(
                     "the TPM rejected the stored bytes of the key or secret",
                     underlying: .init(error))
-            case (.load, .badAuth), (.load, .authFail), (.getCapability, .badAuth),
+            case (.load, .badAuth), (.load, .authFail), (.create, .badAuth), (.create, .authFail):
+                return try await explainRefusedRoot(error, root)
+            case (.getCapability, .badAuth),
                 (.getCapability, .authFail),
                 (.nvUndefineSpace, .badAuth), (.nvUndefineSpace, .authFail),
                 (.startAuthSession, .handle),

@@ -42,19 +42,6 @@ package enum Capability: UInt32, Sendable {
     case eccCurves = 8
 }
 
-/// `TPM2_TestParms` (section 30.3): checks that the TPM supports the curve, schemes and cipher. The
-/// response code names the unsupported parameter.
-package struct TestParms: TPMCommand {
-    package static let code = TPMCommandCode.testParms
-    private let parameters: ECCParameters
-
-    package init(_ parameters: ECCParameters) { self.parameters = parameters }
-
-    package func marshal(into writer: inout TPMWriter) {
-        writer.write(TPMAlgorithm.ecc, parameters)
-    }
-}
-
 extension TPM {
     /// `TPM2_GetCapability` for properties.
     ///

@@ -48,7 +48,6 @@ public struct TPMCommandCode: TPMNumber, Hashable, Sendable {
     package static let readClock = TPMCommandCode(rawValue: 0x181)
     package static let policyGetDigest = TPMCommandCode(rawValue: 0x189)
     package static let nvCertify = TPMCommandCode(rawValue: 0x184)
-    package static let testParms = TPMCommandCode(rawValue: 0x18a)
 }
 
 extension TPMCommandCode: CustomStringConvertible {
@@ -71,7 +70,7 @@ extension TPMCommandCode: CustomStringConvertible {
         .startAuthSession: "StartAuthSession", .verifySignature: "VerifySignature",
         .getCapability: "GetCapability",
         .getRandom: "GetRandom", .policyRestart: "PolicyRestart", .readClock: "ReadClock",
-        .policyGetDigest: "PolicyGetDigest", .testParms: "TestParms",
+        .policyGetDigest: "PolicyGetDigest",
         .activateCredential: "ActivateCredential",
         .certify: "Certify", .nvCertify: "NV_Certify",
     ]

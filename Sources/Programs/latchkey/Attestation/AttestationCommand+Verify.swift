@@ -73,6 +73,9 @@ extension AttestationCommand {
             let anchors: AttestationAnchors
             do {
                 anchors = try AttestationAnchors(directory: self.anchors)
+                for skipped in anchors.skipped {
+                    context.console.warn("\(printable("\(skipped)")) The others are used.")
+                }
             } catch {
                 throw KeystoreError.invalidInput("\(error.path): \(error.reason)")
             }

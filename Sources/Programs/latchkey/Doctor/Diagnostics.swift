@@ -92,16 +92,23 @@ struct Diagnostics {
         }
     }
 
+    /// Reports whether keys can be created and used. The check of the storage root key reports its
+    /// own problems.
     private func tpm(_ diagnosis: TPMDiagnosis) -> Check {
-        guard diagnosis.hasP256 else {
-            return .problem(
-                "tpm", "\(diagnosis.identity.description) cannot sign with P-256 and SHA-256.",
-                advice: "Use another TPM.",
-                code: .unsupported)
+        if let obstacle = diagnosis.obstacle, storageRootKey(diagnosis).state != .problem {
+            return .problem("tpm", obstacle)
         }
         let kind =
-            diagnosis.identity.isSimulated ? "a simulator, which does not protect keys" : "hardware"
-        return .ok("tpm", "\(diagnosis.identity.description) answers; it is \(kind).")
+            switch diagnosis.identity.kind {
+            case .software:
+                "a software TPM, which protects keys no better than the machine on which it runs"
+            case .virtual(let host):
+                "a virtual TPM of \(host), whose operator can read its keys"
+            case .microsoft:
+                "Microsoft's implementation, which is in firmware, in a virtual machine or a simulator"
+            case .other: "a TPM of this manufacturer, which only an attestation proves"
+            }
+        return .ok("tpm", "\(diagnosis.identity.description) answers; it reports to be \(kind).")
     }
 
     private func storageRootKey(_ diagnosis: TPMDiagnosis) -> Check {
@@ -120,7 +127,8 @@ struct Diagnostics {
                 return .problem(
                     name, "There is no ECC storage root key, and the TPM's owner has a password.",
                     advice:
-                        "Ask an administrator to provision the key at 0x81000001 (tpm2_createprimary, tpm2_evictcontrol).",
+                        "Ask an administrator to create it, entering the password twice, each time with Return and Ctrl-D: "
+                        + TPMDiagnosis.storageRootKeyCommand(tctiOption),
                     code: .unavailable)
             }
             guard diagnosis.storageRootKey == .foreign else {
@@ -140,7 +148,7 @@ struct Diagnostics {
                 status.lockedOutUntil.map { " until \($0.formatted(.iso8601)) at the latest" } ?? ""
             return .warning(
                 "lockout",
-                "The TPM is locked\(until) after too many wrong PINs. During the lockout, keys and vaults"
+                "The TPM is locked\(until) after too many wrong PINs or power cuts. During the lockout, keys and vaults"
                     + " with a PIN cannot be used, and vaults with biometrics and revocable keys cannot be created.",
                 advice:
                     "Leave the machine on and wait, or end the lockout: sudo tpm2_dictionarylockout --clear-lockout"
@@ -160,11 +168,24 @@ struct Diagnostics {
         }
         guard let left = status.attemptsLeft else {
             return .warning(
-                "lockout", "The TPM does not count wrong PINs.",
-                advice: "Use another TPM, or PINs that are long enough to resist guessing.")
+                "lockout", "The TPM does not count wrong PINs.", advice: limitAdvice)
+        }
+        guard status.guessesPerDay < Self.shortPINs else {
+            return .warning(
+                "lockout",
+                "The TPM accepts about \(status.guessesPerDay) wrong PINs a day: all PINs of 4 digits can be tried.",
+                advice: limitAdvice)
         }
         return .ok(
             "lockout", "The TPM locks after \(left) more wrong \(left == 1 ? "PIN" : "PINs").")
+    }
+
+    /// The number of PINs of 4 digits.
+    private static let shortPINs = 10_000
+
+    private var limitAdvice: String {
+        "Use PINs that are long enough to resist guessing, or ask an administrator to set a limit; end the lockout "
+            + "password with Return and Ctrl-D: " + TPMDiagnosis.limitCommand + tctiOption
     }
 
     /// The option that directs a program of tpm2-tools to another TPM than its default; empty for
@@ -257,7 +278,8 @@ struct Diagnostics {
             return .warning(
                 name, "No fingerprint can be checked: \(why).",
                 advice:
-                    "Connect a reader, and install fprintd and latchkey-presenced. PINs work without them."
+                    "Connect a reader, and install fprintd and latchkey-presenced. If the reader worked before the machine "
+                    + "slept: sudo systemctl restart fprintd. PINs work without them."
             )
         case nil:
             return .warning(
@@ -315,5 +337,14 @@ extension Diagnostics {
         } catch {
             return .warning(name, "\(error)", advice: error.advice)
         }
+    }
+}
+
+extension PINStatus {
+    /// The number of wrong PINs that a TPM accepts in a day, without a right one; none if it never
+    /// locks, see ``attemptsLeft``.
+    fileprivate var guessesPerDay: Int {
+        guard let attemptLimit, let recoverySeconds, recoverySeconds > 0 else { return 0 }
+        return attemptLimit + 86_400 / recoverySeconds
     }
 }

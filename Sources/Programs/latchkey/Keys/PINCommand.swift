@@ -166,10 +166,13 @@ struct PINStatusReport: Report {
             return
                 "The hardware is locked and accepts no PIN\(until). ‘latchkey doctor’ shows the next step."
         }
-        let unknown = isCountLow ? "few (a wrong PIN was entered before)" : "unknown"
+        let isUnlimited = recoverySeconds.value == 0
+        let unknown =
+            isUnlimited
+            ? "unlimited" : isCountLow ? "few (a wrong PIN was entered before)" : "unknown"
         var lines = ["Attempts left:   \(attemptsLeft.value.map(String.init) ?? unknown)"]
         if let limit = attemptLimit.value { lines.append("Attempt limit:   \(limit)") }
-        if let seconds = recoverySeconds.value {
+        if let seconds = recoverySeconds.value, !isUnlimited {
             lines.append("One attempt is restored every \(seconds) s")
         }
         return lines.joined(separator: "\n")

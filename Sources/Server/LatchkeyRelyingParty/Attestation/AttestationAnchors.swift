@@ -15,16 +15,26 @@ public struct AttestationAnchors: Sendable {
         let roots: [HardwareCertificate]
         /// The certificates that may complete a chain to a root. Their signatures are checked.
         let intermediates: [HardwareCertificate]
+        /// The files and certificates of the directory that cannot be used, each with the reason.
+        public let skipped: [AttestationAnchorError]
 
+        /// The number of certificates at which a chain may end.
+        public var rootCount: Int { roots.count }
+        /// The number of certificates that may complete a chain.
+        public var intermediateCount: Int { intermediates.count }
         /// Whether a chain can end here.
         package var hasRoots: Bool { !roots.isEmpty }
 
         /// No certificates: nothing is trusted.
         public static let none = Group(roots: [HardwareCertificate](), intermediates: [])
 
-        init(roots: [HardwareCertificate], intermediates: [HardwareCertificate]) {
+        init(
+            roots: [HardwareCertificate], intermediates: [HardwareCertificate],
+            skipped: [AttestationAnchorError] = []
+        ) {
             self.roots = roots
             self.intermediates = intermediates
+            self.skipped = skipped
         }
     }
 
@@ -38,6 +48,8 @@ public struct AttestationAnchors: Sendable {
     /// Roots of simulators, for certificates of all kinds. A verdict under one of them is
     /// simulated.
     let simulated: Group
+    /// The unknown entries of the directory.
+    private var others: [AttestationAnchorError] = []
 
     /// Creates anchors from one set for each claim.
     ///
@@ -59,22 +71,30 @@ public struct AttestationAnchors: Sendable {
     /// Reads the directories `tpm`, `piv`, `aik` and `simulated` in a directory, each as
     /// ``Group/init(directory:)`` does.
     ///
-    /// - Parameter directory: A path. A missing subdirectory is an empty set. Any other entry is an
-    ///   error.
-    /// - Throws: ``AttestationAnchorError``.
+    /// - Parameter directory: A path. A missing subdirectory is an empty set. Any other entry is in
+    ///   ``skipped``.
+    /// - Throws: ``AttestationAnchorError`` if a directory cannot be read, or if something was
+    ///   skipped and no root is left.
     public init(directory: String) throws(AttestationAnchorError) {
         let names = ["aik", "piv", "simulated", "tpm"]
         let entries = try AttestationAnchorError.entries(of: directory)
-        if let other = entries.first(where: { !names.contains($0) }) {
-            throw AttestationAnchorError(
-                path: directory + "/" + other, reason: "it is not one of \(names)")
-        }
         func set(_ name: String) throws(AttestationAnchorError) -> Group {
             entries.contains(name) ? try Group(directory: directory + "/" + name) : .none
         }
         self.init(
             tpm: try set("tpm"), piv: try set("piv"), aik: try set("aik"),
             simulated: try set("simulated"))
+        others = entries.filter { !names.contains($0) }.map {
+            AttestationAnchorError(
+                path: directory + "/" + $0, reason: "it is not one of \(names)")
+        }
+        let sets = [tpm, piv, aik, simulated]
+        if let first = others.first, !sets.contains(where: \.hasRoots) { throw first }
+    }
+
+    /// The files, directories and certificates that cannot be used, each with the reason.
+    public var skipped: [AttestationAnchorError] {
+        others + tpm.skipped + piv.skipped + aik.skipped + simulated.skipped
     }
 }
 
@@ -93,7 +113,8 @@ extension AttestationAnchors.Group {
             var certificates: [HardwareCertificate] = []
             for (index, der) in list.enumerated() {
                 certificates.append(
-                    try AttestationAnchorError.certificate(der, path: "\(name)[\(index)]"))
+                    try AttestationAnchorError.certificate(
+                        der, path: "\(name)[\(index)]", isRoot: name == "roots"))
             }
             return certificates
         }
@@ -104,43 +125,58 @@ extension AttestationAnchors.Group {
 
     /// Joins sets.
     package init(_ groups: [AttestationAnchors.Group]) {
-        self.init(roots: groups.flatMap(\.roots), intermediates: groups.flatMap(\.intermediates))
+        self.init(
+            roots: groups.flatMap(\.roots), intermediates: groups.flatMap(\.intermediates),
+            skipped: groups.flatMap(\.skipped))
     }
 
     /// Reads the certificates in the directories `roots` and `intermediates` of a directory.
     ///
+    /// Skips each file, and each certificate in a file, that can be part of no chain, and adds it
+    /// with the reason to ``skipped``. Report these: a chain under them is refused.
+    ///
     /// - Parameter directory: A path. Its files end in `.pem`, `.crt`, `.cer` or `.der` and contain
     ///   one certificate in DER or any number in PEM (RFC 7468). A missing subdirectory is empty.
-    ///   Any other entry is an error, and so is an unreadable file: a server must not start with
-    ///   fewer anchors than its operator expects.
-    /// - Throws: ``AttestationAnchorError``.
+    /// - Throws: ``AttestationAnchorError`` if a directory cannot be read, or if something was
+    ///   skipped and no root is left.
     public init(directory: String) throws(AttestationAnchorError) {
         let entries = try AttestationAnchorError.entries(of: directory)
-        if let other = entries.first(where: { $0 != "roots" && $0 != "intermediates" }) {
-            throw AttestationAnchorError(
-                path: directory + "/" + other, reason: "it is neither roots nor intermediates")
+        var skipped = entries.filter { $0 != "roots" && $0 != "intermediates" }.map {
+            AttestationAnchorError(
+                path: directory + "/" + $0, reason: "it is neither roots nor intermediates")
         }
         func read(_ name: String) throws(AttestationAnchorError) -> [HardwareCertificate] {
             guard entries.contains(name) else { return [] }
             let folder = directory + "/" + name
             var certificates: [HardwareCertificate] = []
             for file in try AttestationAnchorError.entries(of: folder) {
-                certificates += try AttestationAnchorError.certificates(inFile: folder + "/" + file)
+                let path = folder + "/" + file
+                do throws(AttestationAnchorError) {
+                    let content = try AttestationAnchorError.certificates(
+                        inFile: path, areRoots: name == "roots")
+                    certificates += content.usable
+                    skipped += content.skipped
+                } catch {
+                    skipped.append(error)
+                }
             }
             return certificates
         }
-        self.init(roots: try read("roots"), intermediates: try read("intermediates"))
+        let roots = try read("roots")
+        let intermediates = try read("intermediates")
+        if let first = skipped.first, roots.isEmpty { throw first }
+        self.init(roots: roots, intermediates: intermediates, skipped: skipped)
     }
 }
 
-/// The reason why trust anchors could not be read.
+/// The reason why a trust anchor cannot be used.
 public struct AttestationAnchorError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The file or directory.
     public let path: String
     /// The cause.
     public let reason: String
 
-    public var description: String { "Could not read the trust anchor \(path): \(reason)." }
+    public var description: String { "Could not use the trust anchor \(path): \(reason)." }
 
     /// The maximum size of a file in bytes.
     private static let maximumFileBytes = 1 << 20
@@ -183,8 +219,9 @@ public struct AttestationAnchorError: Error, Hashable, Sendable, CustomStringCon
         return SystemError.last.description
     }
 
-    static func certificates(inFile path: String) throws(AttestationAnchorError)
-        -> [HardwareCertificate]
+    /// The certificates of a file that can be part of a chain, and the others.
+    static func certificates(inFile path: String, areRoots: Bool) throws(AttestationAnchorError)
+        -> (usable: [HardwareCertificate], skipped: [AttestationAnchorError])
     {
         guard suffixes.contains(where: path.lowercased().hasSuffix) else {
             throw AttestationAnchorError(
@@ -201,7 +238,9 @@ public struct AttestationAnchorError: Error, Hashable, Sendable, CustomStringCon
         guard bytes.count <= maximumFileBytes else {
             throw AttestationAnchorError(path: path, reason: "the file has \(bytes.count) bytes")
         }
-        guard bytes.first != 0x30 else { return [try certificate(bytes, path: path)] }
+        guard bytes.first != 0x30 else {
+            return ([try certificate(bytes, path: path, isRoot: areRoots)], [])
+        }
         let documents: [PEMDocument]
         do {
             documents = try PEMDocument.parseMultiple(
@@ -213,34 +252,45 @@ public struct AttestationAnchorError: Error, Hashable, Sendable, CustomStringCon
         guard !documents.isEmpty else {
             throw AttestationAnchorError(path: path, reason: "the file contains no certificate")
         }
-        var certificates: [HardwareCertificate] = []
-        for document in documents {
-            guard document.discriminator == "CERTIFICATE" else {
-                throw AttestationAnchorError(
-                    path: path, reason: "the file contains a \(document.discriminator)")
+        var (usable, skipped): ([HardwareCertificate], [AttestationAnchorError]) = ([], [])
+        for (index, document) in documents.enumerated() {
+            let path = documents.count == 1 ? path : "\(path) (part \(index + 1))"
+            do throws(AttestationAnchorError) {
+                guard document.discriminator == "CERTIFICATE" else {
+                    throw AttestationAnchorError(
+                        path: path, reason: "it is a \(document.discriminator)")
+                }
+                usable.append(
+                    try certificate(Data(document.derBytes), path: path, isRoot: areRoots))
+            } catch {
+                skipped.append(error)
             }
-            certificates.append(try certificate(Data(document.derBytes), path: path))
         }
-        return certificates
+        return (usable, skipped)
     }
 
-    /// Reads a CA certificate with a supported key.
-    static func certificate(_ der: Data, path: String) throws(AttestationAnchorError)
+    /// Reads a certificate that can be part of a chain. The signature of a root is not checked, so
+    /// its algorithm may be an unsupported one.
+    static func certificate(_ der: Data, path: String, isRoot: Bool) throws(AttestationAnchorError)
         -> HardwareCertificate
     {
-        do throws(HardwareCertificate.Malformed) {
-            let certificate = try HardwareCertificate(der)
-            guard try certificate.basicConstraints()?.isAuthority == true else {
-                throw HardwareCertificate.Malformed(
-                    description: "the certificate is not a CA certificate")
-            }
-            guard CertificateKey(publicKeyInfo: certificate.publicKeyInfo) != nil else {
-                throw HardwareCertificate.Malformed(
-                    description: "the key is neither P-256, P-384 nor RSA")
-            }
-            return certificate
+        let certificate: HardwareCertificate
+        do {
+            certificate = try HardwareCertificate(der)
         } catch {
             throw AttestationAnchorError(path: path, reason: error.description)
         }
+        if let flaw = certificate.flawAsIssuer {
+            throw AttestationAnchorError(
+                path: path, reason: "\(certificate.subjectText): \(flaw.text)")
+        }
+        if !isRoot, let algorithm = CertificateKey.unsupportedSignature(of: certificate) {
+            throw AttestationAnchorError(
+                path: path,
+                reason:
+                    "\(certificate.subjectText) is signed with \(algorithm), which is not supported"
+            )
+        }
+        return certificate
     }
 }

@@ -65,11 +65,7 @@ struct AttestationKeyCertificate: Sendable {
                 from: first, to: anchors.aik, simulated: anchors.simulated,
                 others: Array(chain.dropFirst()), at: time)
         } catch {
-            switch error {
-            case .expired:
-                throw refused("a certificate of the attestation key's chain is not valid now")
-            case .untrusted(let reason): throw refused("the certificate is not trusted: \(reason)")
-            }
+            throw refused("the certificate is not trusted: \(error.detail)")
         }
         self.publicKey = publicKey
         serialNumber = Data(first.serialNumber)

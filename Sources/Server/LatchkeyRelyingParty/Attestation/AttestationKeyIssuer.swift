@@ -14,7 +14,8 @@
 
         /// - Throws: If the certificate cannot be read, is not a CA's, or has another key.
         init(certificate: Data, key: P256.Signing.PrivateKey) throws(AttestationAnchorError) {
-            let parsed = try AttestationAnchorError.certificate(certificate, path: "issuer")
+            let parsed = try AttestationAnchorError.certificate(
+                certificate, path: "issuer", isRoot: true)
             guard parsed.publicKeyInfo.elementsEqual(key.publicKey.derRepresentation) else {
                 throw AttestationAnchorError(
                     path: "issuer", reason: "the certificate is not that of the private key")

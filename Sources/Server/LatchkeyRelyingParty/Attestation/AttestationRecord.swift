@@ -132,7 +132,8 @@ extension AttestationError {
     /// operator's anchors, so that an operator can help.
     package var oauthError: OAuthError {
         switch code {
-        case .unsupportedFormat, .untrustedEndorsement, .wrongEndorsement, .certificateExpired,
+        case .unsupportedFormat, .untrustedEndorsement, .chainTooLong, .unsupportedCertificate,
+            .wrongEndorsement, .certificateExpired,
             .untrustedAttestationKey, .wrongPolicy, .unknownApprovalKey, .insufficientPresence,
             .simulated:
             OAuthError(

@@ -18,8 +18,9 @@ extension AttestationVerifier {
     ///
     /// - Parameter certificates: The attestation, the certificate in slot F9, and intermediates,
     ///   DER.
-    /// - Throws: ``AttestationError`` with code `malformed`, `wrongChain`, `untrustedEndorsement`,
-    ///   `certificateExpired`, `wrongKey`, `wrongPolicy` or `wrongType`, in this order.
+    /// - Throws: ``AttestationError`` with code `malformed`, `wrongChain`, one of
+    ///   `untrustedEndorsement`, `chainTooLong`, `unsupportedCertificate` and `certificateExpired`,
+    ///   `wrongKey`, `wrongPolicy` or `wrongType`, in this order.
     func verify(_ certificates: [Data], of key: DevicePublicKey) throws(AttestationError)
         -> AttestationVerdict
     {
@@ -52,12 +53,7 @@ extension AttestationVerifier {
                 others: Array(chain.dropFirst(2)), at: now,
                 depth: 1)
         } catch {
-            switch error {
-            case .expired:
-                throw AttestationError(
-                    .certificateExpired, "a certificate of the chain is not valid now")
-            case .untrusted(let reason): throw AttestationError(.untrustedEndorsement, reason)
-            }
+            throw AttestationError(error.reason, error.detail)
         }
         guard case .p256(let attested) = CertificateKey(publicKeyInfo: leaf.publicKeyInfo),
             let publicKey = try? PublicKey(x963Representation: attested.x963Representation),

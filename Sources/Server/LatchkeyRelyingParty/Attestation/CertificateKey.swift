@@ -7,6 +7,7 @@ internal import SwiftASN1
 enum CertificateKey: Sendable {
     case p256(P256.Signing.PublicKey)
     case p384(P384.Signing.PublicKey)
+    case p521(P521.Signing.PublicKey)
     /// A key of 2048 to 4096 bits. Both numbers are big-endian without leading zeros; the exponent
     /// has at most 4 bytes.
     case rsa(modulus: Data, exponent: Data)
@@ -15,6 +16,7 @@ enum CertificateKey: Sendable {
         static let ecPublicKey: ASN1ObjectIdentifier = [1, 2, 840, 10045, 2, 1]
         static let p256: ASN1ObjectIdentifier = [1, 2, 840, 10045, 3, 1, 7]
         static let p384: ASN1ObjectIdentifier = [1, 3, 132, 0, 34]
+        static let p521: ASN1ObjectIdentifier = [1, 3, 132, 0, 35]
         static let rsaEncryption: ASN1ObjectIdentifier = [1, 2, 840, 113549, 1, 1, 1]
         /// Older endorsement certificates name the encryption scheme (TCG EK Credential Profile
         /// 2.0).
@@ -25,11 +27,24 @@ enum CertificateKey: Sendable {
         static let ecdsaSHA256: ASN1ObjectIdentifier = [1, 2, 840, 10045, 4, 3, 2]
         static let ecdsaSHA384: ASN1ObjectIdentifier = [1, 2, 840, 10045, 4, 3, 3]
         static let ecdsaSHA512: ASN1ObjectIdentifier = [1, 2, 840, 10045, 4, 3, 4]
+
+        static let signatures = [
+            rsaSHA256, rsaSHA384, rsaSHA512, ecdsaSHA256, ecdsaSHA384, ecdsaSHA512,
+        ]
+        /// Names for messages.
+        static let unsupported: [ASN1ObjectIdentifier: String] = [
+            [1, 2, 840, 113549, 1, 1, 4]: "MD5 with RSA",
+            [1, 2, 840, 113549, 1, 1, 5]: "SHA-1 with RSA",
+            [1, 2, 840, 113549, 1, 1, 10]: "RSASSA-PSS",
+            [1, 2, 840, 10045, 4, 1]: "SHA-1 with ECDSA",
+            [1, 3, 101, 112]: "Ed25519",
+        ]
     }
 
     /// Reads a SubjectPublicKeyInfo (RFC 5280 section 4.1.2.7).
     ///
-    /// - Returns: nil unless it is a point on P-256 or P-384, or an RSA key of 2048 to 4096 bits.
+    /// - Returns: nil unless it is a point on P-256, P-384 or P-521, or an RSA key of 2048 to 4096
+    ///   bits.
     init?(publicKeyInfo bytes: ArraySlice<UInt8>) {
         do {
             let parts = try HardwareCertificate.children(try DER.parse(bytes), .sequence, 2...2)
@@ -44,6 +59,8 @@ enum CertificateKey: Sendable {
                     self = .p256(try P256.Signing.PublicKey(x963Representation: bits.bytes))
                 case Identifier.p384:
                     self = .p384(try P384.Signing.PublicKey(x963Representation: bits.bytes))
+                case Identifier.p521:
+                    self = .p521(try P521.Signing.PublicKey(x963Representation: bits.bytes))
                 default: return nil
                 }
             case Identifier.rsaEncryption, Identifier.rsaOAEP:
@@ -70,7 +87,19 @@ enum CertificateKey: Sendable {
         return Data(bytes.drop { $0 == 0 })
     }
 
-    /// Whether the key signed this certificate. SHA-1 and RSASSA-PSS are not supported.
+    /// The cost of one signature check, in checks with P-384 or less.
+    var cost: Int { if case .p521 = self { 2 } else { 1 } }
+
+    /// The name of a certificate's signature algorithm if it is not supported, for example `SHA-1
+    /// with RSA`; nil if it is.
+    static func unsupportedSignature(of certificate: HardwareCertificate) -> String? {
+        let algorithm = certificate.signatureAlgorithm
+        guard !Identifier.signatures.contains(algorithm) else { return nil }
+        return Identifier.unsupported[algorithm] ?? "the algorithm \(algorithm)"
+    }
+
+    /// Whether the key signed this certificate. The algorithms are those that
+    /// ``unsupportedSignature(of:)`` permits.
     func isIssuer(of certificate: HardwareCertificate) -> Bool {
         let message = certificate.signedBytes
         switch certificate.signatureAlgorithm {
@@ -97,6 +126,12 @@ enum CertificateKey: Sendable {
         case .p384(let key):
             guard isECDSA,
                 let signature = try? P384.Signing.ECDSASignature(
+                    derRepresentation: certificate.signature)
+            else { return false }
+            return key.isValidSignature(signature, for: digest)
+        case .p521(let key):
+            guard isECDSA,
+                let signature = try? P521.Signing.ECDSASignature(
                     derRepresentation: certificate.signature)
             else { return false }
             return key.isValidSignature(signature, for: digest)

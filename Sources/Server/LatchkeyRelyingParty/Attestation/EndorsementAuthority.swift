@@ -67,13 +67,13 @@
         ///
         /// - Parameters:
         ///   - endorsement: The certificate of the endorsement key and any intermediates, DER with
-        ///     or without padding, at most 4 of at most 4096 bytes.
+        ///     or without padding, at most 8 of at most 4096 bytes, 8192 together.
         ///   - attestationKey: The attestation key, `TPMT_PUBLIC`: a restricted P-256 key with
         ///     SHA-256.
         /// - Returns: The message for the TPM, and the state to keep until the client answers.
         /// - Throws: ``AttestationError`` with code `malformed`, `wrongEndorsement`,
-        ///   `untrustedEndorsement`, `certificateExpired`, `simulated` or
-        ///   `unrestrictedAttestationKey`.
+        ///   `untrustedEndorsement`, `chainTooLong`, `unsupportedCertificate`,
+        ///   `certificateExpired`, `simulated` or `unrestrictedAttestationKey`.
         public func challenge(
             endorsement: [Data], attestationKey: Data
         ) throws(AttestationError) -> (Challenge, PendingActivation) {

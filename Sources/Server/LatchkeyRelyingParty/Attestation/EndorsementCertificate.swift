@@ -6,13 +6,13 @@ internal import TPM2
 /// A verified certificate of a TPM's endorsement key (TCG EK Credential Profile).
 struct EndorsementCertificate: Sendable {
     /// The maximum number of certificates in a request.
-    static let maximumCount = 4
+    static let maximumCount = 8
     /// tcg-kp-EKCertificate.
     static let purpose: ASN1ObjectIdentifier = [2, 23, 133, 8, 1]
 
     /// The position of the certificate in the request.
     let index: Int
-    /// The endorsement key: P-256, P-384, or RSA of at least 2048 bits.
+    /// The endorsement key: P-256, P-384, or RSA with 2048 bits.
     let key: CertificateKey
     /// SHA-256 of the endorsement key's SubjectPublicKeyInfo.
     let keyDigest: Data
@@ -25,18 +25,19 @@ struct EndorsementCertificate: Sendable {
     /// certificates can complete its path.
     ///
     /// - Parameters:
-    ///   - certificates: At most 4 certificates of at most 4096 bytes, DER, with or without
+    ///   - certificates: At most 8 certificates of at most 4096 bytes, DER, with or without
     ///     padding; at most 8192 bytes without.
     ///   - time: Seconds since 1970.
     /// - Throws: ``AttestationError`` with code `malformed`, `wrongEndorsement`,
-    ///   `untrustedEndorsement` or `certificateExpired`.
+    ///   `untrustedEndorsement`, `chainTooLong`, `unsupportedCertificate` or `certificateExpired`:
+    ///   that of the first certificate of an endorsement key. Its detail names the cause for each.
     init(_ certificates: [Data], anchors: AttestationAnchors, time: Int64) throws(AttestationError)
     {
         guard certificates.count <= Self.maximumCount,
             certificates.allSatisfy({ $0.count <= HardwareCertificate.maximumBytes })
         else {
             throw AttestationError(
-                .malformed, "there are more than 4 certificates, or one has more than 4096 bytes")
+                .malformed, "there are more than 8 certificates, or one has more than 4096 bytes")
         }
         let certificates = certificates.map(HardwareCertificate.withoutPadding)
         guard certificates.reduce(0, { $0 + $1.count }) <= HardwareCertificate.maximumChainBytes
@@ -46,21 +47,16 @@ struct EndorsementCertificate: Sendable {
         }
         let parsed = certificates.map { try? HardwareCertificate($0) }
         let others = parsed.compactMap { $0 }
-        var failure = AttestationError(
-            .wrongEndorsement, "no certificate is that of an endorsement key")
+        var signaturesLeft = CertificatePath.maximumSignatures
+        var failures: [AttestationError] = []
         for (index, certificate) in parsed.enumerated() {
             guard let certificate, let attributes = Self.attributes(of: certificate) else {
                 continue
             }
-            do throws(CertificatePath.Failure) {
-                let path = try CertificatePath(
-                    from: certificate, to: anchors.tpm, simulated: anchors.simulated,
-                    others: others.filter { $0 != certificate }, at: time)
-                guard let key = CertificateKey(publicKeyInfo: certificate.publicKeyInfo) else {
-                    failure = AttestationError(
-                        .wrongEndorsement, "the endorsement key is neither P-256, P-384 nor RSA")
-                    continue
-                }
+            do throws(AttestationError) {
+                let path = try Self.path(
+                    from: certificate, to: anchors, others: others, at: time, &signaturesLeft)
+                let key = try Self.key(of: certificate)
                 self.index = index
                 self.key = key
                 keyDigest = Data(SHA256.hash(data: certificate.publicKeyInfo))
@@ -68,16 +64,46 @@ struct EndorsementCertificate: Sendable {
                 isSimulated = path.isSimulated
                 return
             } catch {
-                switch error {
-                case .expired:
-                    failure = AttestationError(
-                        .certificateExpired, "the endorsement certificate is not valid now")
-                case .untrusted(let reason):
-                    failure = AttestationError(.untrustedEndorsement, reason)
-                }
+                failures.append(error)
             }
         }
-        throw failure
+        guard let first = failures.first else {
+            throw AttestationError(
+                .wrongEndorsement,
+                certificates.isEmpty
+                    ? "there is no certificate" : "no certificate is that of an endorsement key")
+        }
+        throw AttestationError(first.code, failures.map(\.detail).joined(separator: "; "))
+    }
+
+    private static func path(
+        from certificate: HardwareCertificate, to anchors: AttestationAnchors,
+        others: [HardwareCertificate], at time: Int64, _ signaturesLeft: inout Int
+    ) throws(AttestationError) -> CertificatePath {
+        do throws(CertificatePath.Failure) {
+            return try CertificatePath(
+                from: certificate, to: anchors.tpm, simulated: anchors.simulated,
+                others: others.filter { $0 != certificate }, at: time,
+                signaturesLeft: &signaturesLeft)
+        } catch {
+            throw AttestationError(error.reason, error.detail)
+        }
+    }
+
+    /// The key, if a challenge can be protected for it.
+    private static func key(of certificate: HardwareCertificate) throws(AttestationError)
+        -> CertificateKey
+    {
+        switch CertificateKey(publicKeyInfo: certificate.publicKeyInfo) {
+        case .some(.p256(let key)): return .p256(key)
+        case .some(.p384(let key)): return .p384(key)
+        case .some(.rsa(let modulus, let exponent)) where modulus.count == 256:
+            return .rsa(modulus: modulus, exponent: exponent)
+        case .p521, .rsa, nil:
+            throw AttestationError(
+                .wrongEndorsement,
+                "the endorsement key is neither on P-256 or P-384 nor RSA with 2048 bits")
+        }
     }
 
     /// The TPM's attributes, or nil if the certificate is not an endorsement key's.

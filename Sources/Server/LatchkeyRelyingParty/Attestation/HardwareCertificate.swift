@@ -136,18 +136,6 @@ extension HardwareCertificate {
     /// The extension with this identifier.
     func find(_ id: ASN1ObjectIdentifier) -> Extension? { extensions.first { $0.id == id } }
 
-    /// Whether all critical extensions are basicConstraints, keyUsage, subjectAltName or
-    /// extKeyUsage.
-    var hasKnownCriticalExtensionsOnly: Bool {
-        extensions.allSatisfy { !$0.isCritical || Self.decodedExtensions.contains($0.id) }
-    }
-
-    private static let decodedExtensions: [ASN1ObjectIdentifier] = [
-        .CertificateExtension.basicConstraints, .CertificateExtension.keyUsage,
-        .CertificateExtension.subjectAlternativeName,
-        .CertificateExtension.extendedKeyUsage,
-    ]
-
     /// basicConstraints (RFC 5280 section 4.2.1.9), or nil if the extension is absent.
     func basicConstraints() throws(Malformed) -> (isAuthority: Bool, pathLength: Int?)? {
         guard let found = find(.CertificateExtension.basicConstraints) else { return nil }
@@ -257,7 +245,7 @@ extension HardwareCertificate {
 
     /// The text of a UTF8String, PrintableString or IA5String of at most 64 printable ASCII
     /// characters, or nil.
-    private static func text(_ node: ASN1Node) throws(Malformed) -> String? {
+    static func text(_ node: ASN1Node) throws(Malformed) -> String? {
         let identifiers: [ASN1Identifier] = [.utf8String, .printableString, .ia5String]
         guard identifiers.contains(node.identifier) else { return nil }
         let bytes = try content(node, node.identifier)

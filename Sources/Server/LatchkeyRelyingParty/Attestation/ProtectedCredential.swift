@@ -25,8 +25,8 @@
         ///     the hash algorithm and the cipher (TCG EK Credential Profile, templates L-1, L-2,
         ///     H-1, H-2 and H-3).
         ///   - name: The Name of the key that the TPM must also have.
-        /// - Throws: ``AttestationError`` with code `wrongEndorsement` for RSA keys of other sizes
-        ///   than 2048 bits.
+        /// - Throws: ``AttestationError`` with code `wrongEndorsement` for P-521, and for RSA
+        ///   keys of other sizes than 2048 bits.
         init(_ credential: Data, for key: CertificateKey, name: TPMName) throws(AttestationError) {
             switch key {
             case .p256(let key):
@@ -35,6 +35,9 @@
             case .p384(let key):
                 try self.init(
                     credential, for: key, name: name, ephemeralKey: P384.KeyAgreement.PrivateKey())
+            case .p521:
+                throw AttestationError(
+                    .wrongEndorsement, "an endorsement key on P-521 is not supported")
             case .rsa(let modulus, let exponent):
                 try self.init(
                     credential, modulus: modulus, exponent: exponent, name: name,

@@ -41,6 +41,9 @@ struct AttestationServices: Sendable {
         pending = PendingActivations(database: database, clock: clock)
     }
 
+    /// The trust anchors that are not used, for the log.
+    var anchorWarnings: [String] { anchors.warnings }
+
     var authority: EndorsementAuthority {
         EndorsementAuthority(
             anchors: AttestationAnchors(tpm: anchors.tpm, simulated: anchors.simulated),

@@ -124,6 +124,34 @@ import Testing
         }
     }
 
+    @Test func `an unusable anchor file is a line of the log, and the server starts`() async throws
+    {
+        try await TemporaryDirectory.withDirectory { directory in
+            let anchors = directory.path(of: "anchors")
+            try FileManager.default.createDirectory(
+                atPath: anchors + "/roots", withIntermediateDirectories: true)
+            try AttestationIssuer.generate(name: "Example root", at: Date()).certificate.write(
+                to: URL(filePath: anchors + "/roots/root.der"))
+            let bad = anchors + "/roots/README.md"
+            try Data("roots of 2026".utf8).write(to: URL(filePath: bad))
+            let config = directory.path(of: "config.json")
+            try Data(
+                #"{"clients": [{"client_id": "app"}], "attestation": {"tpm_anchors": ["\#(anchors)"]}}"#
+                    .utf8
+            ).write(to: URL(filePath: config))
+            let server = try await IdentityProcess([
+                "--config", config, "--port", "0", "--database", ":memory:",
+            ])
+            #expect(await server.stop() == 0)
+            let log = await server.log
+            #expect(
+                log.contains(
+                    "attestation.tpm_anchors: \(bad) is not used: its name does not end in .pem"),
+                "\(log)")
+            #expect(log.contains("1 not used, 1 roots and 0 intermediates left"), "\(log)")
+        }
+    }
+
     @Test func `a server does not start with anchors that it cannot read`() async throws {
         try await TemporaryDirectory.withDirectory { directory in
             let path = directory.path(of: "anchors")

@@ -75,8 +75,11 @@ import X509
         ("roots/readme.txt", ""), ("roots/a.pem", ""),
         ("roots/a.pem", "-----BEGIN CERTIFICATE-----\nAAAA"),
         ("roots/a.der", "0\u{1}"), ("other/a.der", ""), ("roots/a.pem/b", ""),
-    ]) func `an unknown or unreadable file is an error`(path: String, content: String) throws {
-        try withDirectory([path: Data(content.utf8)]) { directory in
+    ]) func `an unusable file is skipped with its reason, and an error if no root is left`(
+        path: String, content: String
+    ) throws {
+        let broken = Data(content.utf8)
+        try withDirectory([path: broken]) { directory in
             let error = #expect(throws: AttestationAnchorError.self) {
                 try AttestationAnchors.Group(directory: directory)
             }
@@ -84,6 +87,45 @@ import X509
             #expect(throws: AttestationAnchorError.self) {
                 try AttestationAnchors(directory: directory)
             }
+        }
+        let good = try AttestationVectors.bytes("aik.ca")
+        try withDirectory([path: broken, "roots/good.der": good]) { directory in
+            let group = try AttestationAnchors.Group(directory: directory)
+            #expect(group.roots.map(\.der) == [good])
+            #expect(group.skipped.count == 1 && group.skipped[0].path.hasPrefix(directory))
+            #expect(group.skipped[0].reason.isEmpty == false)
+        }
+        try withDirectory(["tpm/" + path: broken, "tpm/roots/good.der": good, "other/a": Data()]) {
+            let anchors = try AttestationAnchors(directory: $0)
+            #expect(anchors.tpm.roots.count == 1)
+            #expect(anchors.skipped.count == 2)
+        }
+        try withDirectory(["tpm/roots/good.der": good, "aik/" + path: broken]) { directory in
+            #expect(throws: AttestationAnchorError.self) {
+                try AttestationAnchors(directory: directory)
+            }
+        }
+    }
+
+    @Test func `one unusable certificate of a bundle is skipped, and the others are used`() throws {
+        func pem(_ der: Data, _ label: String = "CERTIFICATE") -> String {
+            "-----BEGIN \(label)-----\n"
+                + der.base64EncodedString(options: .lineLength64Characters)
+                + "\n-----END \(label)-----\n"
+        }
+        let (good, leaf) = (
+            try AttestationVectors.bytes("aik.ca"),
+            try AttestationVectors.bytes("ek.p256-L2.certificate")
+        )
+        let bundle = pem(good) + pem(leaf) + pem(Data([0x30, 0])) + pem(good, "PRIVATE KEY")
+        try withDirectory(["roots/all.pem": Data(bundle.utf8)]) { directory in
+            let group = try AttestationAnchors.Group(directory: directory)
+            #expect(group.roots.map(\.der) == [good])
+            #expect(
+                group.skipped.map(\.path)
+                    == (2...4).map { "\(directory)/roots/all.pem (part \($0))" })
+            #expect(group.skipped[0].reason.contains("not a CA certificate"))
+            #expect(group.skipped[2].reason == "it is a PRIVATE KEY")
         }
     }
 
@@ -99,7 +141,7 @@ import X509
                 let error = #expect(throws: AttestationAnchorError.self) {
                     try AttestationAnchors.Group(directory: path)
                 }
-                #expect(error?.description == "Could not read the trust anchor \(cause).")
+                #expect(error?.description == "Could not use the trust anchor \(cause).")
             }
         }
     }
@@ -145,10 +187,11 @@ import X509
             let error = #expect(throws: CertificatePath.Failure.self) {
                 try path("ek.p256-L2.certificate", maker, time: time)
             }
-            guard case .expired = error else {
-                Issue.record("\(String(describing: error))")
-                continue
-            }
+            #expect(error?.cause == .expired)
+            #expect(error?.reason == .certificateExpired)
+            #expect(
+                error?.detail.contains(time < Self.now ? "is valid from" : "was valid until")
+                    == true)
         }
         expectUntrusted { try path("ek.p256-L2.certificate", .none, time: 946_684_800) }
     }
@@ -163,14 +206,16 @@ import X509
                 from: leaf, to: anchors, simulated: .none, others: [], at: Self.now, depth: depth)
         }
         #expect(try path(rig.authorityCertificate()).certificates.count == 2)
-        expectUntrusted { try path(rig.authorityCertificate(), depth: 1) }
+        expect(.notAnIssuer) { try path(rig.authorityCertificate(), depth: 1) }
         #expect(
             try path(rig.authorityCertificate(pathLength: nil), depth: 1).certificates.count == 2)
-        expectUntrusted { try path(rig.authorityCertificate(pathLength: nil), depth: 4) }
-        expectUntrusted { try path(rig.authorityCertificate(usage: .init(digitalSignature: true))) }
+        expect(.tooLong) { try path(rig.authorityCertificate(pathLength: nil), depth: 8) }
+        expect(.notAnIssuer) {
+            try path(rig.authorityCertificate(usage: .init(digitalSignature: true)))
+        }
         expectUntrusted { try path(AttestationRig().authorityCertificate()) }
         // The same name and key, without the CA bit.
-        expectUntrusted {
+        expect(.notAnIssuer) {
             try path(
                 AttestationRig.certificate(
                     rig.authority.publicKey, subject: AttestationRig.name, by: rig.authority,
@@ -190,8 +235,8 @@ import X509
                 from: leaf, to: .init(roots: roots, intermediates: []), simulated: .none,
                 others: [], at: Self.now)
         }
-        #expect(try path(Array(other.prefix(11)) + [genuine]).certificates.last == genuine)
-        expectUntrusted { try path(Array(other.prefix(12)) + [genuine]) }
+        #expect(try path(Array(other.prefix(15)) + [genuine]).certificates.last == genuine)
+        expect(.tooManySignatures) { try path(Array(other.prefix(16)) + [genuine]) }
     }
 
     @Test func `padding after a certificate is removed`() throws {
@@ -248,11 +293,16 @@ import X509
     private func expectUntrusted(
         sourceLocation: SourceLocation = #_sourceLocation, _ body: () throws -> CertificatePath
     ) {
+        expect(.unknownIssuer, sourceLocation: sourceLocation, body)
+    }
+
+    private func expect(
+        _ cause: CertificatePath.Failure.Cause,
+        sourceLocation: SourceLocation = #_sourceLocation, _ body: () throws -> CertificatePath
+    ) {
         let error = #expect(throws: CertificatePath.Failure.self, sourceLocation: sourceLocation) {
             try body()
         }
-        if case .expired? = error {
-            Issue.record("the path is expired", sourceLocation: sourceLocation)
-        }
+        #expect(error?.cause == cause, "\(error?.detail ?? "")", sourceLocation: sourceLocation)
     }
 }

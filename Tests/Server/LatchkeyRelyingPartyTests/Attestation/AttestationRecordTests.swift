@@ -83,7 +83,8 @@ import Testing
         for code in AttestationReason.allCases {
             let error = AttestationError(code, "detail").oauthError
             let isHelpful = [
-                .unsupportedFormat, .untrustedEndorsement, .wrongEndorsement, .certificateExpired,
+                .unsupportedFormat, .untrustedEndorsement, .chainTooLong, .unsupportedCertificate,
+                .wrongEndorsement, .certificateExpired,
                 .untrustedAttestationKey, .wrongPolicy, .unknownApprovalKey, .insufficientPresence,
                 .simulated,
             ].contains(code)

@@ -98,7 +98,7 @@ import X509
         ] {
             try expect(.wrongEndorsement, [endorsement(extensions)])
         }
-        try expect(.malformed, [Data](repeating: endorsement(), count: 5))
+        try expect(.malformed, [Data](repeating: endorsement(), count: 9))
         try expect(.malformed, [Data(count: 4097)])
         // A certificate of 2049 bytes, as its header says, without padding.
         let large = Data([0x30, 0x82, 0x07, 0xFD]) + Data(count: 2045)
@@ -121,7 +121,7 @@ import X509
         let critical = try AttestationRig.attestationKeyExtensions(
             purpose: [2, 23, 133, 8, 1],
             more: [.init(oid: [1, 2, 3], critical: true, value: [5, 0])])
-        try expect(.untrustedEndorsement, [endorsement(critical)])
+        try expect(.unsupportedCertificate, [endorsement(critical)])
         // A later certificate can be the trusted one.
         let second = try EndorsementCertificate(
             [AttestationVectors.bytes("ek.p256-L2.certificate"), endorsement()], anchors: anchors(),

@@ -1,0 +1,105 @@
+import Crypto
+import CryptoExtras
+import Foundation
+import SwiftASN1
+import X509
+
+@testable import LatchkeyRelyingParty
+
+/// A certificate authority of a test, with a key of any kind that manufacturers use.
+struct SyntheticAuthority {
+    /// A kind of key, and the hash with which it signs.
+    enum Kind: Hashable, CaseIterable {
+        case p256, p384, p521, rsa2048, rsa4096
+    }
+
+    /// Creating an RSA key takes seconds, so that each kind has one. P-256 keys are new.
+    private static let rsa2048 = Result { try _RSA.Signing.PrivateKey(keySize: .bits2048) }
+    private static let rsa4096 = Result { try _RSA.Signing.PrivateKey(keySize: .bits4096) }
+
+    let subject: DistinguishedName
+    let key: Certificate.PrivateKey
+    let kind: Kind
+
+    init(_ name: String, _ kind: Kind = .p256) throws {
+        subject = AttestationRig.distinguishedName(name)
+        self.kind = kind
+        key =
+            switch kind {
+            case .p256: Certificate.PrivateKey(P256.Signing.PrivateKey())
+            case .p384: Certificate.PrivateKey(P384.Signing.PrivateKey())
+            case .p521: Certificate.PrivateKey(P521.Signing.PrivateKey())
+            case .rsa2048: Certificate.PrivateKey(try Self.rsa2048.get())
+            case .rsa4096: Certificate.PrivateKey(try Self.rsa4096.get())
+            }
+    }
+
+    static let isAuthority = [
+        try? Certificate.Extension(
+            BasicConstraints.isCertificateAuthority(maxPathLength: nil), critical: true),
+        try? Certificate.Extension(KeyUsage(keyCertSign: true), critical: true),
+    ].compactMap(\.self)
+
+    /// A certificate of this authority's key, by an issuer or by itself.
+    func certificate(
+        by issuer: SyntheticAuthority? = nil, extensions: [Certificate.Extension] = isAuthority,
+        with algorithm: Certificate.SignatureAlgorithm? = nil,
+        days: ClosedRange<Double> = -1...90
+    ) throws -> HardwareCertificate {
+        let issuer = issuer ?? self
+        return try Self.certificate(
+            of: key.publicKey, subject: subject, by: issuer, extensions: extensions,
+            with: algorithm, days: days)
+    }
+
+    /// An endorsement certificate by this authority.
+    func endorsement(
+        of key: Certificate.PublicKey = Certificate.PublicKey(P256.Signing.PrivateKey().publicKey),
+        more: [Certificate.Extension] = [], days: ClosedRange<Double> = -1...90
+    ) throws -> HardwareCertificate {
+        try Self.certificate(
+            of: key, subject: DistinguishedName(), by: self,
+            extensions: Array(
+                AttestationRig.attestationKeyExtensions(purpose: [2, 23, 133, 8, 1], more: more)),
+            with: nil, days: days)
+    }
+
+    private static func certificate(
+        of key: Certificate.PublicKey, subject: DistinguishedName, by issuer: SyntheticAuthority,
+        extensions: [Certificate.Extension], with algorithm: Certificate.SignatureAlgorithm?,
+        days: ClosedRange<Double>
+    ) throws -> HardwareCertificate {
+        let certificate = try Certificate(
+            version: .v3, serialNumber: Certificate.SerialNumber(), publicKey: key,
+            notValidBefore: AttestationRig.time + days.lowerBound * 86_400,
+            notValidAfter: AttestationRig.time + days.upperBound * 86_400,
+            issuer: issuer.subject, subject: subject,
+            signatureAlgorithm: algorithm ?? issuer.kind.algorithm,
+            extensions: try Certificate.Extensions(extensions), issuerPrivateKey: issuer.key)
+        var serializer = DER.Serializer()
+        try certificate.serialize(into: &serializer)
+        return try HardwareCertificate(Data(serializer.serializedBytes))
+    }
+}
+
+extension SyntheticAuthority.Kind {
+    /// The kind of key in a certificate.
+    init?(_ certificate: HardwareCertificate) {
+        switch CertificateKey(publicKeyInfo: certificate.publicKeyInfo) {
+        case .p256?: self = .p256
+        case .p384?: self = .p384
+        case .p521?: self = .p521
+        case .rsa(let modulus, _)?: self = modulus.count > 256 ? .rsa4096 : .rsa2048
+        case nil: return nil
+        }
+    }
+
+    var algorithm: Certificate.SignatureAlgorithm {
+        switch self {
+        case .p256: .ecdsaWithSHA256
+        case .p384: .ecdsaWithSHA384
+        case .p521: .ecdsaWithSHA512
+        case .rsa2048, .rsa4096: .sha256WithRSAEncryption
+        }
+    }
+}
