@@ -42,12 +42,9 @@ public struct JWT: Hashable, Sendable, HasClaims {
 
     /// - Returns: nil unless the text is a compact JWS whose payload is a JSON object.
     package init?(_ compact: String) {
-        guard
-            let parts = JWS.parse(compact),
-            let claims = try? JSONDecoder().decode([String: JSONValue].self, from: parts.payload)
-        else { return nil }
+        guard let jws = try? ReceivedJWS(compact) else { return nil }
         self.compact = Redacted(value: compact)
-        payload = Redacted(value: claims)
+        payload = Redacted(value: jws.payload)
     }
 }
 

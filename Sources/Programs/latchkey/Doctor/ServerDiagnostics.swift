@@ -1,6 +1,7 @@
 import FoundationEssentials
 import HTTPTypes
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyLogin
 import LatchkeyOAuth
 import LatchkeyServices
@@ -29,7 +30,7 @@ struct ServerDiagnostics {
         do throws(KeystoreError) {
             let (response, body) = try await transport.send(request, body: [])
             guard response.status.code == 200,
-                let offer = try? JSONDecoder().decode(Offer.self, from: Data(body))
+                let offer = try? ReceivedJSON.decode(Offer.self, from: Data(body))
             else {
                 return .warning(
                     name, "The server at \(text) is not an identity server.",
