@@ -35,9 +35,11 @@ extension Token {
         } catch {
             throw .unreadable(error.reason)
         }
-        let idToken = response.idToken.flatMap(JWT.init)
-        guard response.idToken == nil || idToken != nil else {
-            throw .unreadable("the ID token is not a JWT")
+        var idToken: JWT?
+        do throws(JWSFlaw) {
+            idToken = try response.idToken.map { text throws(JWSFlaw) in try JWT(reading: text) }
+        } catch {
+            throw .unreadable(IDTokenFlaw(error).reason)
         }
         guard let context = context ?? idToken?.context else {
             throw .unreadable(

@@ -35,7 +35,7 @@ package enum IDTokenFlaw: Error, Hashable, Sendable {
     /// The user logged in too early, or the token has no `auth_time`.
     case login
 
-    init(_ flaw: JWSFlaw) {
+    package init(_ flaw: JWSFlaw) {
         self =
             switch flaw.code {
             case .unreadable: .unreadable(flaw.detail)

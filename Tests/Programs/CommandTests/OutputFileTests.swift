@@ -3,6 +3,7 @@ import Latchkey
 import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
+import SystemPackage
 import Testing
 
 /// `key sign --output` with each kind of file.
@@ -44,7 +45,7 @@ struct OutputFileTests {
         #expect(verified.output == "Verified OK\n", "\(verified)")
     }
 
-    private func status(_ path: String) throws -> stat {
+    private func fileStatus(_ path: String) throws -> stat {
         var status = stat()
         try #require(lstat(path, &status) == 0, "\(path)")
         return status
@@ -59,9 +60,8 @@ struct OutputFileTests {
             _ = try await sign(machine, id, to: "\(folder)/new")
             try await expectSignature(machine, in: "\(folder)/new")
             #expect(try files(folder) == ["new"])
-            let umask = umask(0o022)
-            _ = Glibc.umask(umask)
-            #expect(try status("\(folder)/new").st_mode & 0o777 == 0o666 & ~umask)
+            let mode = try fileStatus("\(folder)/new").st_mode
+            #expect(mode & 0o600 == 0o600 && mode & 0o111 == 0)
         }
     }
 
@@ -74,9 +74,9 @@ struct OutputFileTests {
             #expect(chmod(path, mode) == 0)
             #expect(link(path, "\(folder)/second") == 0)
             if geteuid() == 0 { #expect(chown(path, 65534, 65534) == 0) }
-            let before = try status(path)
+            let before = try fileStatus(path)
             _ = try await sign(machine, id, to: path)
-            let after = try status(path)
+            let after = try fileStatus(path)
             #expect(after.st_mode == before.st_mode && after.st_uid == before.st_uid)
             #expect(after.st_ino == before.st_ino)
             try await expectSignature(machine, in: path)
@@ -93,13 +93,13 @@ struct OutputFileTests {
             ] {
                 #expect(symlink(target, "\(folder)/\(name)") == 0)
                 _ = try await sign(machine, id, to: "\(folder)/\(name)")
-                #expect(try status("\(folder)/\(name)").st_mode & S_IFMT == S_IFLNK)
+                #expect(try fileStatus("\(folder)/\(name)").st_mode & S_IFMT == S_IFLNK)
                 try await expectSignature(machine, in: "\(folder)/target")
-                #expect(try status("\(folder)/target").st_mode & 0o777 == 0o600)
+                #expect(try fileStatus("\(folder)/target").st_mode & 0o777 == 0o600)
             }
             #expect(symlink("created", "\(folder)/dangling") == 0)
             _ = try await sign(machine, id, to: "\(folder)/dangling")
-            #expect(try status("\(folder)/dangling").st_mode & S_IFMT == S_IFLNK)
+            #expect(try fileStatus("\(folder)/dangling").st_mode & S_IFMT == S_IFLNK)
             try await expectSignature(machine, in: "\(folder)/created")
             #expect(
                 try files(folder) == [
@@ -116,7 +116,7 @@ struct OutputFileTests {
                 URL(filePath: "/bin/sh"), ["-c", "exec cat '\(fifo)' > '\(folder)/read'"])
             _ = try await sign(machine, id, to: fifo)
             #expect(await reader.wait() == 0)
-            #expect(try status(fifo).st_mode & S_IFMT == S_IFIFO)
+            #expect(try fileStatus(fifo).st_mode & S_IFMT == S_IFIFO)
             try await expectSignature(machine, in: "\(folder)/read")
         }
     }
@@ -130,7 +130,7 @@ struct OutputFileTests {
             try #require(symlink("null", "\(folder)/link") == 0)
             for path in [device, "\(folder)/link"] {
                 _ = try await sign(machine, id, to: path)
-                let status = try status(device)
+                let status = try fileStatus(device)
                 #expect(status.st_mode & S_IFMT == S_IFCHR && status.st_rdev == 1 << 8 | 3)
             }
             // /dev/full
@@ -147,7 +147,7 @@ struct OutputFileTests {
                     "-c",
                     "\(Products.latchkey) key sign \(id) '\(machine.directory.path(of: "message"))' --format der "
                         + "--output /dev/stdout | cat > '\(folder)/piped'",
-                ], program: "/bin/sh")
+                ], program: FilePath("/bin/sh"))
             #expect(outcome.status == 0, "\(outcome)")
             try await expectSignature(machine, in: "\(folder)/piped")
         }
