@@ -90,8 +90,8 @@ extension CredentialStore {
     ///   - maximumLoginAge: The maximum time since the user logged in (`auth_time`), in seconds;
     ///     nil for any time.
     /// - Throws: ``CredentialError``: `missingToken` without an ID token; `invalidToken`;
-    ///   `transient` if the keys were read less than 30 seconds ago, and the server may have
-    ///   changed them since; `network` if they cannot be read.
+    ///   `unsupported` if the server signs with an algorithm that is not supported; `network` if
+    ///   the keys cannot be read.
     public func validate(
         _ token: Token, nonce: String? = nil, code: String? = nil,
         maximumLoginAge: TimeInterval? = nil

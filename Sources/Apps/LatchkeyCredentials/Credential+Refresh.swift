@@ -11,8 +11,8 @@ extension Credential {
     /// - Returns: The new token.
     /// - Throws: ``CredentialError``: `missingToken` without a refresh token, `signInAgain` if the
     ///   server no longer accepts it, `network`, `notFound` if the credential was removed;
-    ///   `invalidToken`, `invalidResponse` or `transient` for a response that cannot be trusted
-    ///   (yet). `KeystoreError`, also `cancelled` if the store was locked during the refresh. The
+    ///   `invalidToken`, `invalidResponse` or `unsupported` for a response that cannot be trusted.
+    ///   `KeystoreError`, also `cancelled` if the store was locked during the refresh. The
     ///   old token then stays in use. The server's response is stored, sealed (in memory if the
     ///   store fails). The next refresh validates it again, and uses its refresh token.
     @discardableResult
@@ -99,7 +99,7 @@ extension Credential {
             try await store.server(of: stored.token.context).check(answer, after: stored.token)
             return true
         } catch {
-            guard error.code == .invalidToken else { throw error }
+            guard [.invalidToken, .unsupported].contains(error.code) else { throw error }
             return false
         }
     }

@@ -45,9 +45,8 @@ public struct CredentialErrorCode: LatchkeyErrorCode {
     /// An ID token is not from the server, not for this program, not for this login, or not valid
     /// now.
     public static let invalidToken = Self("invalidToken", .refused)
-    /// The check is not possible now. Nothing is lost; try again in 30 seconds.
-    public static let transient = Self("transient", .transient)
-    /// The server, or a credential with a policy, does not support the operation.
+    /// The server, or a credential with a policy, does not support the operation, or the server
+    /// signs with an algorithm that is not supported.
     public static let unsupported = Self("unsupported", .unsupported)
     /// The token must not be sent to this address, or belongs to another user.
     public static let refused = Self("refused", .refused)

@@ -18,14 +18,17 @@ struct CredentialServer: Sendable {
         guard let refreshToken = token.refreshToken else { throw .missing("refresh token") }
         let client = try await client
         // Reads the keys first, because a failure after the exchange would cost the refresh token.
-        if token.idToken != nil { _ = try await providers.keys(of: client) }
+        if token.idToken != nil {
+            try client.checkIDTokenAlgorithms()
+            _ = try await providers.keys(of: client)
+        }
         let response: ServerResponse<CredentialErrorCode>
         do {
             response = try await client.refresh(refreshToken)
         } catch {
             throw error.ofRefresh
         }
-        return try token.refreshed(by: response.body, at: now, serverDate: response.date)
+        return try token.refreshed(by: response.tokens(), at: now, serverDate: response.date)
     }
 
     /// Checks that a refreshed token belongs to the same user and login (OpenID Connect Core
@@ -53,18 +56,14 @@ struct CredentialServer: Sendable {
     /// Validates an ID token with the server's keys. Unless one of them made the signature, they
     /// are read again, at most every 30 seconds.
     ///
-    /// - Throws: ``CredentialError``: `invalidToken`; `transient` if the keys were read less than
-    ///   30 seconds ago, and the server may have changed them since; `network` if they cannot be
-    ///   read.
+    /// - Throws: ``CredentialError``: `invalidToken`; `unsupported` for an algorithm that is not
+    ///   supported; `network` if the keys cannot be read.
     func validate(
         _ token: JWT, _ expected: IDTokenValidator.Expectations, at now: Date
     ) async throws(CredentialError) {
         let client = try await client
         try client.claims(of: token.rawValue, expected, now: now)
-        let keys = try await providers.keys(of: client) { keys in
-            (try? client.verifySignature(of: token.rawValue, with: keys)) != nil
-        }
-        try client.verifySignature(of: token.rawValue, with: keys)
+        try await client.verifySignature(of: token.rawValue, with: providers)
     }
 
     /// Revokes one of the token's secrets (RFC 7009).

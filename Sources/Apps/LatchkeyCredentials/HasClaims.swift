@@ -42,9 +42,13 @@ public struct JWT: Hashable, Sendable, HasClaims {
 
     /// - Returns: nil unless the text is a compact JWS whose payload is a JSON object.
     package init?(_ compact: String) {
-        guard let jws = try? ReceivedJWS(compact) else { return nil }
+        guard let token = try? JWT(reading: compact) else { return nil }
+        self = token
+    }
+
+    init(reading compact: String) throws(JWSFlaw) {
+        payload = Redacted(value: try ReceivedJWS(compact).payload)
         self.compact = Redacted(value: compact)
-        payload = Redacted(value: jws.payload)
     }
 }
 

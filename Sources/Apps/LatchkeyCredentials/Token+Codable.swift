@@ -16,32 +16,30 @@ extension Token {
     public init(
         response: Data, context: Context? = nil, id: String? = nil, receivedAt: Date = Date()
     ) throws(CredentialError) {
-        guard let members = try? ReceivedJSON.decode([String: JSONValue].self, from: response)
-        else {
-            throw .unreadable("the response is not a JSON object")
-        }
         try self.init(
-            members: members, context: context, id: id ?? Self.newID(), receivedAt: receivedAt)
+            TokenResponse(response), context: context, id: id ?? Self.newID(),
+            receivedAt: receivedAt)
     }
 
     /// A new id: a random UUID (RFC 9562) in lower case.
     package static func newID() -> String { UUID().uuidString.lowercased() }
 
     init(
-        members: [String: JSONValue], context: Context?, id: String, receivedAt: Date
+        _ response: TokenResponse, context: Context?, id: String, receivedAt: Date
     ) throws(CredentialError) {
         guard Self.isID(id) else {
             throw .unreadable("the token's id is empty, too long, or not visible ASCII")
         }
-        var members = Self.present(members)
-        // Some servers send the number as a string.
-        if let text = members[Member.expiresIn]?.string, let number = Double(text) {
-            members[Member.expiresIn] = .number(number)
+        do throws(TokenResponseFlaw) {
+            _ = try response.checked(requiresBearer: false)
+        } catch {
+            throw .unreadable(error.reason)
         }
-        try Self.check(members)
-        let idToken = members[Member.idToken]?.string.flatMap(JWT.init)
-        guard members[Member.idToken] == nil || idToken != nil else {
-            throw .unreadable("the ID token is not a JWT")
+        var idToken: JWT?
+        do throws(JWSFlaw) {
+            idToken = try response.idToken.map { text throws(JWSFlaw) in try JWT(reading: text) }
+        } catch {
+            throw .unreadable(IDTokenFlaw(error).reason)
         }
         guard let context = context ?? idToken?.context else {
             throw .unreadable(
@@ -54,47 +52,13 @@ extension Token {
         }
         self.init(
             id: id, issuedAt: receivedAt.wholeMilliseconds, context: context, idToken: idToken,
-            checked: members)
-    }
-
-    /// The members without those that state nothing: a JSON null, and an empty scope, which some
-    /// servers send.
-    static func present(_ members: [String: JSONValue]) -> [String: JSONValue] {
-        members.filter { name, value in value != .null && !(name == Member.scope && value == "") }
+            checked: response.members)
     }
 
     /// Whether the text is a valid id of a token.
     static func isID(_ text: String) -> Bool {
         (1...96).contains(text.utf8.count) && text.isVisibleASCII
     }
-
-    private static func check(_ members: [String: JSONValue]) throws(CredentialError) {
-        // A header field may only contain visible ASCII characters (RFC 6750 section 2.1).
-        guard let access = members[Member.accessToken]?.string, !access.isEmpty,
-            access.isVisibleASCII
-        else {
-            throw .unreadable("the access token is missing or not visible ASCII")
-        }
-        guard let type = members[Member.tokenType]?.string, !type.isEmpty, type.isVisibleASCII
-        else {
-            throw .unreadable("the token has no token type")
-        }
-        for name in [
-            Member.refreshToken, Member.deviceSecret, Member.scope, Member.idToken,
-            Member.issuedTokenType,
-        ] {
-            guard let value = members[name] else { continue }
-            guard let text = value.string, !text.isEmpty else {
-                throw .unreadable("the token's ‘\(name)’ is empty or not a string")
-            }
-        }
-        guard let life = members[Member.expiresIn] else { return }
-        guard let seconds = life.number, (0...longestLife).contains(seconds) else {
-            throw .unreadable("the token's lifetime is not between 0 s and 100 years")
-        }
-    }
-
-    private static let longestLife: TimeInterval = 100 * 365 * 86_400
 }
 
 extension JWT {
@@ -150,8 +114,8 @@ extension Token: Codable {
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         guard container.contains(.response) else {
-            let members = try [String: JSONValue](from: decoder)
-            try self.init(members: members, context: nil, id: Self.newID(), receivedAt: Date())
+            let response = TokenResponse(members: try [String: JSONValue](from: decoder))
+            try self.init(response, context: nil, id: Self.newID(), receivedAt: Date())
             return
         }
         guard try container.decode(Int.self, forKey: .version) == Self.formatVersion else {
@@ -165,7 +129,7 @@ extension Token: Codable {
                 forKey: .issuedAt, in: container, debugDescription: "not a time")
         }
         try self.init(
-            members: container.decode([String: JSONValue].self, forKey: .response),
+            TokenResponse(members: container.decode([String: JSONValue].self, forKey: .response)),
             context: container.decode(StoredContext.self, forKey: .context).context,
             id: container.decode(String.self, forKey: .id),
             receivedAt: Date(timeIntervalSince1970: issuedAt))

@@ -76,15 +76,13 @@ public struct Token: Hashable, Sendable, Identifiable, HasClaims {
     }
 
     /// The members of a token response that Latchkey uses.
-    enum Member {
-        static let accessToken = "access_token"
-        static let tokenType = "token_type"
-        static let expiresIn = "expires_in"
-        static let refreshToken = "refresh_token"
-        static let idToken = "id_token"
-        static let scope = "scope"
-        static let deviceSecret = "device_secret"
-        static let issuedTokenType = "issued_token_type"
+    typealias Member = TokenResponse.Name
+}
+
+extension [String: JSONValue] {
+    subscript(member: TokenResponse.Name) -> JSONValue? {
+        get { self[member.rawValue] }
+        set { self[member.rawValue] = newValue }
     }
 }
 
@@ -128,27 +126,30 @@ extension Token {
         /// The access token.
         case accessToken
 
-        /// The name in a response and in a `token_type_hint` (RFC 7009 section 2.1).
-        var name: String {
+        /// The member of a response.
+        var member: Member {
             switch self {
-            case .deviceSecret: Member.deviceSecret
-            case .refreshToken: Member.refreshToken
-            case .accessToken: Member.accessToken
+            case .deviceSecret: .deviceSecret
+            case .refreshToken: .refreshToken
+            case .accessToken: .accessToken
             }
         }
+
+        /// The name in a `token_type_hint` (RFC 7009 section 2.1).
+        var name: String { member.rawValue }
 
         var words: String { name.replacing("_", with: " ") }
     }
 
     /// The secret of this kind, if any.
-    subscript(kind: Kind) -> String? { response[kind.name]?.string }
+    subscript(kind: Kind) -> String? { response[kind.member]?.string }
 
     /// The token without a secret that was revoked. A revoked access token is marked as expired.
     func without(_ kind: Kind) -> Token {
         var members = response
         switch kind {
         case .accessToken: members[Member.expiresIn] = .number(0)
-        case .refreshToken, .deviceSecret: members[kind.name] = nil
+        case .refreshToken, .deviceSecret: members[kind.member] = nil
         }
         return Token(
             id: id, issuedAt: issuedAt, context: context, idToken: idToken, checked: members)
@@ -162,24 +163,18 @@ extension Token {
     /// - Throws: ``CredentialError`` with code `invalidResponse` for an invalid response without a
     ///   refresh token.
     func refreshed(
-        by answer: Data, at now: Date, serverDate: Date?
+        by answer: TokenResponse, at now: Date, serverDate: Date?
     ) throws(CredentialError) -> RefreshAnswer {
-        guard let members = try? ReceivedJSON.decode([String: JSONValue].self, from: answer) else {
-            throw .invalidResponse("the server's response does not follow the protocol")
-        }
-        var merged = response
-        // The old expiry does not apply to a new access token.
-        for name in [Member.accessToken, Member.expiresIn] { merged[name] = nil }
-        merged.merge(Self.present(members)) { $1 }
         let receivedAt = serverDate ?? now
         do {
-            let token = try Token(members: merged, context: context, id: id, receivedAt: now)
+            let token = try Token(
+                answer.merged(into: response), context: context, id: id, receivedAt: now)
             return RefreshAnswer(token: token, receivedAt: receivedAt)
         } catch {
-            let flaw = CredentialError.invalidResponse(error.reason)
-            guard let rotated = members[Member.refreshToken]?.string, !rotated.isEmpty else {
-                throw flaw
-            }
+            let flaw = CredentialError(
+                code: .invalidResponse, reason: error.reason,
+                recovery: "Show this text to the server's operator.")
+            guard let rotated = answer[.refreshToken] else { throw flaw }
             var same = response
             same[Member.refreshToken] = .string(rotated)
             let token = Token(

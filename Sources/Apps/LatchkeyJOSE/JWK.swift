@@ -1,9 +1,9 @@
 package import FoundationEssentials
 package import Latchkey
 
-/// A public key in JSON (RFC 7517): P-256 for ES256, or RSA for RS256. It has no private members.
+/// A public key in JSON (RFC 7517). It has no private members.
 public struct JWK: Hashable, Sendable, Codable {
-    /// The key type (RFC 7517 section 4.1): `EC` or `RSA`.
+    /// The key type (RFC 7517 section 4.1): `EC`, `RSA` or `OKP`.
     package var kty: String
     /// The key's identifier (section 4.5).
     package var kid: String?
@@ -11,11 +11,11 @@ public struct JWK: Hashable, Sendable, Codable {
     package var alg: String?
     /// The use of the key (section 4.2): `sig` or `enc`.
     package var use: String?
-    /// The curve of an EC key: `P-256`.
+    /// The curve of an EC or OKP key, for example `P-256`.
     package var crv: String?
-    /// The x coordinate of an EC key: 32 bytes in base64url.
+    /// The x coordinate of an EC key, or the OKP key, in base64url.
     package var x: String?
-    /// The y coordinate of an EC key: 32 bytes in base64url.
+    /// The y coordinate of an EC key in base64url.
     package var y: String?
     /// The modulus of an RSA key in base64url.
     package var n: String?
@@ -55,36 +55,89 @@ public struct JWK: Hashable, Sendable, Codable {
     }
 }
 
-/// A server's keys (RFC 7517 section 5).
+/// A server's keys (RFC 7517 section 5). Keys that cannot be used are skipped, with the reason.
 package struct JWKSet: Decodable, Sendable {
+    /// The keys that can be used.
     package let keys: [JWK]
+    /// The reasons why other keys of the set are not used.
+    package let skipped: [SkippedKey]
+    private let verificationKeys: [VerificationKey]
 
     private enum CodingKeys: String, CodingKey {
         case keys
     }
 
     package init(keys: [JWK]) {
-        self.keys = keys
+        self.init(entries: keys.map(Result.success))
     }
 
-    /// Ignores keys of unknown kinds (RFC 7517 section 5).
     package init(from decoder: any Decoder) throws {
-        keys = try decoder.container(keyedBy: CodingKeys.self).decode([Entry].self, forKey: .keys)
-            .compactMap(\.key)
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        self.init(entries: try container.decode([Entry].self, forKey: .keys).map(\.key))
+    }
+
+    private init(entries: [Result<JWK, JWKFlaw>]) {
+        var (keys, skipped, verificationKeys) = ([JWK](), [SkippedKey](), [VerificationKey]())
+        for (index, entry) in entries.enumerated() {
+            let kid = try? entry.get().kid
+            do throws(JWKFlaw) {
+                let key = try entry.get()
+                verificationKeys.append(try key.verificationKey)
+                keys.append(key)
+            } catch {
+                skipped.append(
+                    SkippedKey(position: index + 1, kid: kid, reason: error.reason))
+            }
+        }
+        (self.keys, self.skipped, self.verificationKeys) = (keys, skipped, verificationKeys)
     }
 
     private struct Entry: Decodable {
-        let key: JWK?
+        let key: Result<JWK, JWKFlaw>
 
         init(from decoder: any Decoder) throws {
-            key = try? JWK(from: decoder)
+            do {
+                key = .success(try JWK(from: decoder))
+            } catch {
+                key = .failure(JWKFlaw(error))
+            }
         }
     }
 
-    /// The keys that may have created a signature with this algorithm and key ID.
-    func candidates(alg: String, kid: String?) -> [JWK] {
-        keys.filter { key in
-            key.use ?? "sig" == "sig" && key.alg ?? alg == alg && (kid == nil || key.kid == kid)
+    /// The keys that may have created a signature with this algorithm.
+    ///
+    /// - Returns: With a key ID, the keys that have it, and the keys without an ID. Without one,
+    ///   all keys.
+    func candidates(
+        _ algorithm: SignatureAlgorithm, kid: String?
+    ) -> (named: [VerificationKey], unnamed: [VerificationKey]) {
+        let fitting = zip(keys, verificationKeys).filter { key, verificationKey in
+            key.use ?? "sig" == "sig" && key.alg ?? algorithm.rawValue == algorithm.rawValue
+                && verificationKey.fits(algorithm)
         }
+        guard let kid else { return (fitting.map(\.1), []) }
+        return (
+            fitting.filter { $0.0.kid == kid }.map(\.1),
+            fitting.filter { $0.0.kid == nil }.map(\.1)
+        )
+    }
+}
+
+/// A key of a key set that is not used.
+package struct SkippedKey: Hashable, Sendable {
+    /// Its position in the set, from 1.
+    let position: Int
+    let kid: String?
+    /// The cause, as a clause.
+    let reason: String
+
+    package init(position: Int, kid: String?, reason: String) {
+        (self.position, self.kid, self.reason) = (position, kid, reason)
+    }
+
+    /// A text of one line for a log or an error.
+    package var text: String {
+        let name = kid.map { "‘\(String(oneLine: $0, limit: 64))’" } ?? "\(position)"
+        return "key \(name): \(String(oneLine: reason, limit: 128))"
     }
 }

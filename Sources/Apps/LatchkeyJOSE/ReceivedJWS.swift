@@ -1,5 +1,3 @@
-internal import Crypto
-internal import CryptoExtras
 package import FoundationEssentials
 internal import Latchkey
 
@@ -62,43 +60,56 @@ package struct ReceivedJWS: Sendable {
         }
     }
 
-    /// Checks that one of the keys created the signature with RS256 or ES256.
+    /// The algorithm in the header.
+    package var algorithm: SignatureAlgorithm {
+        get throws(JWSFlaw) {
+            guard let name = header["alg"]?.string else {
+                throw JWSFlaw(.unreadable, "the header names no algorithm")
+            }
+            guard let algorithm = SignatureAlgorithm(rawValue: name) else {
+                throw JWSFlaw(.algorithm(name), "the algorithm is not supported")
+            }
+            return algorithm
+        }
+    }
+
+    /// Checks that one of the keys created the signature.
+    ///
+    /// A key without an ID may have made a signature that names one: some servers publish one key,
+    /// and no ID.
     package func verify(with keys: JWKSet) throws(JWSFlaw) {
-        guard let algorithm = header["alg"]?.string,
-            header["kid"] == nil || header["kid"]?.string != nil
-        else { throw JWSFlaw(.unreadable, "the header has no alg, or a kid that is not a string") }
+        guard header["kid"] == nil || header["kid"]?.string != nil else {
+            throw JWSFlaw(.unreadable, "‘kid’ in the header is not a string")
+        }
+        let kid = header["kid"]?.string
+        let algorithm = try algorithm
         let message = Data(signingInput.utf8)
-        let check: (JWK) -> Bool
-        switch algorithm {
-        case "ES256": check = { isES256(over: message, $0) }
-        case "RS256": check = { isRS256(over: message, $0) }
-        default: throw JWSFlaw(.signature, "alg is neither ES256 nor RS256")
+        func isSigned(by key: VerificationKey) -> Bool {
+            key.isValid(signature, over: message, algorithm)
         }
-        let candidates = keys.candidates(alg: algorithm, kid: header["kid"]?.string)
-        guard candidates.contains(where: check) else {
-            throw JWSFlaw(.signature, "no key verifies the signature")
+        let (named, unnamed) = keys.candidates(algorithm, kid: kid)
+        guard !named.contains(where: isSigned), !unnamed.contains(where: isSigned) else { return }
+        // A skipped key may have made the signature.
+        let skipped =
+            kid == nil || named.isEmpty ? keys.skipped : keys.skipped.filter { $0.kid == kid }
+        guard !named.isEmpty, skipped.isEmpty else {
+            throw JWSFlaw(
+                .noKey(MissingKey(kid: kid, skipped: skipped)),
+                "the key set has no usable key for the signature")
         }
+        throw JWSFlaw(.signature, "no key verifies the signature")
     }
+}
 
-    private func isES256(over message: Data, _ key: JWK) -> Bool {
-        guard let key = try? key.publicKey(),
-            let signature = ECDSASignature(rawRepresentation: signature)
-        else {
-            return false
-        }
-        return key.isValid(signature, for: MessageDigest(sha256: message))
-    }
+/// A key that a key set does not have, or not in a usable form.
+package struct MissingKey: Hashable, Sendable {
+    /// The key ID in the header of the JWS.
+    package let kid: String?
+    /// The skipped keys that may be the missing one.
+    package let skipped: [SkippedKey]
 
-    private func isRS256(over message: Data, _ key: JWK) -> Bool {
-        guard
-            key.kty == "RSA", let n = key.n.flatMap(Base64URL.decode),
-            let e = key.e.flatMap(Base64URL.decode),
-            let key = try? _RSA.Signing.PublicKey(n: n, e: e), key.keySizeInBits >= 2048
-        else { return false }
-        return key.isValidSignature(
-            _RSA.Signing.RSASignature(rawRepresentation: signature),
-            for: SHA256.hash(data: message),
-            padding: .insecurePKCS1v1_5)
+    package init(kid: String?, skipped: [SkippedKey]) {
+        (self.kid, self.skipped) = (kid, skipped)
     }
 }
 
@@ -109,7 +120,11 @@ package struct JWSFlaw: Error, Sendable {
         case unreadable
         /// The header requires an extension.
         case criticalExtension
-        /// No key verifies the signature with RS256 or ES256.
+        /// The header names this algorithm, which is not supported.
+        case algorithm(String)
+        /// The key set has no usable key for the signature.
+        case noKey(MissingKey)
+        /// The key of the signature does not verify it.
         case signature
     }
 

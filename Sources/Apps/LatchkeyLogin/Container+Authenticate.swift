@@ -87,7 +87,7 @@ extension Container {
         _ response: ServerResponse<LoginErrorCode>, of stored: BiometricKey,
         at server: LoginEndpoints
     ) async throws -> AuthorizeResult {
-        let tokens = try response.json(TokenResponse.self)
+        let tokens = response.tokens()
         let result = try await adopt(tokens, keyID: stored.id, server) { [configuration] in
             guard let compact = tokens.idToken else { return stored.userID }
             let token = try server.client.claims(

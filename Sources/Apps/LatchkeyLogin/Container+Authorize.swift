@@ -32,6 +32,7 @@ extension Container {
                 clientID: configuration.clientID, scope: LoginEndpoints.scope, options: options,
                 issuer: server.metadata.issuer, requiresIssuer: server.metadata.sendsIssuer,
                 hint: try await hint(server.metadata))
+            try server.client.checkIDTokenAlgorithms()
             try await records.open(.device, for: prompt("log in to"), authorizedBy: presence)
             return try await redeem(
                 request.grant(at: server.client.endpoint(.authorization), in: browser), server)
@@ -53,9 +54,7 @@ extension Container {
     ) async throws -> AuthorizeResult {
         let (tokens, date) = try await server.exchange(grant)
         return try await adopt(tokens, keyID: nil, server) { [configuration] in
-            guard let compact = tokens.idToken else {
-                throw LoginError.invalidToken("the server sent no ID token")
-            }
+            let compact = try tokens.required(.idToken, for: LoginErrorCode.self)
             try await server.client.verifySignature(of: compact, with: server.client.keys())
             return try server.client.claims(
                 of: compact, .init(nonce: grant.nonce, accessToken: tokens.accessToken),
@@ -72,10 +71,10 @@ extension Container {
         _ tokens: TokenResponse, keyID: KeyID?, _ server: LoginEndpoints,
         subject: @Sendable () async throws -> String
     ) async throws -> AuthorizeResult {
-        guard let refreshToken = tokens.refreshToken else {
-            throw LoginError.invalidResponse("the server sent no refresh token")
-        }
         do {
+            let tokens = try tokens.checked(for: LoginErrorCode.self)
+            let refreshToken = SecretBytes(
+                try tokens.required(.refreshToken, for: LoginErrorCode.self).utf8)
             let access = LoginAccessToken(tokens, receivedAt: now)
             let userID = try await subject()
             try await checkOwner(userID)
@@ -94,7 +93,9 @@ extension Container {
             }
             return AuthorizeResult(userInfo: user, keyID: keyID)
         } catch {
-            _ = try? await finish { try await server.revoke(refreshToken) }
+            if let unused = tokens.refreshToken {
+                _ = try? await finish { try await server.revoke(unused) }
+            }
             throw error
         }
     }

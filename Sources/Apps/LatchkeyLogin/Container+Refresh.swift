@@ -60,61 +60,65 @@ extension Container {
         }
     }
 
+    /// Stores a new refresh token before any other part of the response is judged: the server no
+    /// longer accepts the old one.
     private func attemptRefresh(_ session: LoginSession) async throws -> RefreshOutcome {
         let server = try await server()
-        let response: TokenResponse
+        let (response, date): (TokenResponse, Date?)
         do {
-            response = try await server.refresh(session.refreshToken)
+            (response, date) = try await server.refresh(session.refreshToken)
         } catch {
             guard error.isInvalidGrant else { throw error }
             return .invalid
         }
-        do {
-            if let token = response.idToken,
-                try server.client.claims(of: token, now: now).sub != session.userID
-            {
-                throw LoginError.invalidToken("the server's ID token belongs to another user")
-            }
-        } catch {
-            // The server no longer accepts the old refresh token, so the new one is stored.
-            try await keep(response.refreshToken, of: session)
-            throw error
+        guard let kept = try await keep(response.refreshToken, of: session) else {
+            // The session was replaced or ended. Its token must not stay valid.
+            if let token = response.refreshToken { try? await server.revoke(token) }
+            return .superseded
         }
-        return try await store(response, after: session, server)
+        let tokens = try response.merged(into: ["token_type": "Bearer"])
+            .checked(for: LoginErrorCode.self)
+        if let token = tokens.idToken,
+            try server.client.claims(of: token, now: now, serverDate: date).sub != session.userID
+        {
+            throw LoginError.invalidToken("the server's ID token belongs to another user")
+        }
+        return try await adopt(tokens, after: kept)
     }
 
     /// Stores a new refresh token alone.
-    private func keep(_ refreshToken: SecretBytes?, of session: LoginSession) async throws {
-        guard let refreshToken, refreshToken != session.refreshToken else { return }
-        _ = try await store(
-            LoginSession(
-                userID: session.userID, refreshToken: refreshToken, idToken: session.idToken,
-                access: nil,
-                generation: session.generation),
-            ifGeneration: session.generation)
+    ///
+    /// - Returns: The session with its valid refresh token and without an access token; nil if
+    ///   another task or process has replaced or ended it.
+    private func keep(_ refreshToken: SecretBytes?, of session: LoginSession) async throws
+        -> LoginSession?
+    {
+        var kept = session
+        kept.access = nil
+        guard let refreshToken, refreshToken != session.refreshToken else {
+            let isCurrent = try await currentSession()?.generation == session.generation
+            return isCurrent ? kept : nil
+        }
+        kept.refreshToken = refreshToken
+        return try await store(kept, ifGeneration: session.generation)
     }
 
-    /// Stores a new refresh token before the access token is used.
-    private func store(
-        _ response: TokenResponse, after session: LoginSession, _ server: LoginEndpoints
+    /// Makes the tokens of a valid response the current ones. Stores a new ID token only together
+    /// with a new refresh token.
+    private func adopt(
+        _ tokens: TokenResponse, after kept: LoginSession
     ) async throws -> RefreshOutcome {
-        let next = LoginSession(
-            userID: session.userID, refreshToken: response.refreshToken ?? session.refreshToken,
-            idToken: response.idToken ?? session.idToken,
-            access: LoginAccessToken(response, receivedAt: now),
-            generation: session.generation)
-        if next.refreshToken == session.refreshToken {
-            guard try await currentSession()?.generation == session.generation else {
+        var next = kept
+        next.access = LoginAccessToken(tokens, receivedAt: now)
+        if let token = tokens.idToken { next.idToken = token }
+        guard tokens.refreshToken != nil, next.idToken != kept.idToken else {
+            guard try await currentSession()?.generation == kept.generation else {
                 return .superseded
             }
             self.session = next
             return .refreshed(next)
         }
-        if let stored = try await store(next, ifGeneration: session.generation) {
-            return .refreshed(stored)
-        }
-        // The session was replaced or ended. Its token must not stay valid.
-        try? await server.revoke(next.refreshToken)
-        return .superseded
+        return try await store(next, ifGeneration: kept.generation).map { .refreshed($0) }
+            ?? .superseded
     }
 }

@@ -113,12 +113,14 @@ struct LoginEndpoints: Sendable {
         let response = try await client.redeem(
             grant.code, verifier: grant.codeVerifier, redirectURI: grant.redirectURI,
             [("x_device_info", try deviceInfo())])
-        return (try response.json(TokenResponse.self), response.date)
+        return (response.tokens(), response.date)
     }
 
-    func refresh(_ token: SecretBytes) async throws(LoginError) -> TokenResponse {
-        try await client.refresh(token.text, [("x_device_info", try deviceInfo())]).json(
-            TokenResponse.self)
+    /// Uses a refresh token. The refresh token of the response must be stored before the response
+    /// is checked.
+    func refresh(_ token: SecretBytes) async throws(LoginError) -> (TokenResponse, date: Date?) {
+        let response = try await client.refresh(token.text, [("x_device_info", try deviceInfo())])
+        return (response.tokens(), response.date)
     }
 
     func revoke(_ token: SecretBytes) async throws(LoginError) {

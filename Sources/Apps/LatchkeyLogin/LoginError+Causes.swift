@@ -9,10 +9,10 @@ extension LoginErrorCode: OAuthErrorCode {
             case .transport(let error): error.code == .cancelled ? .cancelled : .network
             case .refused(let refusal): Self(refusal)
             case .authorization(.refused(let error)): Self(ServerRefusal(error, status: nil))
-            case .malformed, .keysTooFresh, .metadata, .missingEndpoint,
-                .authorization(.otherIssuer):
+            case .malformed, .tokens, .metadata, .missingEndpoint, .authorization(.otherIssuer):
                 .invalidResponse
             case .idToken(.clock): .clockSkew
+            case .idToken(.algorithms): .unsupported
             case .idToken: .invalidToken
             case .authorization(.cancelled), .authorization(.declined): .cancelled
             case .authorization(.timedOut): .timedOut
@@ -51,8 +51,7 @@ extension LoginError {
     static func invalidToken(_ reason: String) -> LoginError {
         LoginError(
             code: .invalidToken, reason: reason,
-            recovery:
-                "Nothing was stored. Log in again. If it happens again, do not trust the server.")
+            recovery: "Log in again. If it happens again, do not trust the server.")
     }
 
     static var notEnabled: LoginError {

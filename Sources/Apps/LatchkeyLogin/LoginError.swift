@@ -67,6 +67,8 @@ public struct LoginErrorCode: LatchkeyErrorCode {
     public static let invalidResponse = Self("invalidResponse", .refused)
     /// An ID token is not from the server, not for this program, not for this login, or too old.
     public static let invalidToken = Self("invalidToken", .refused)
+    /// The server signs ID tokens with an algorithm that is not supported.
+    public static let unsupported = Self("unsupported", .unsupported)
     /// An argument is out of its bounds.
     public static let invalidInput = Self("invalidInput", .invalidInput)
 }

@@ -46,7 +46,7 @@ public struct SessionStateChange: Hashable, Sendable {
 /// The tokens of a logged-in user.
 struct LoginSession: Sendable {
     let userID: String
-    let refreshToken: SecretBytes
+    var refreshToken: SecretBytes
     /// The latest ID token, expired or not.
     var idToken: String?
     /// Never stored.
@@ -66,7 +66,7 @@ struct LoginAccessToken: Sendable {
 
     init(_ response: TokenResponse, receivedAt: Date) {
         value = response.accessToken
-        refreshAt = receivedAt.addingTimeInterval(Double(response.expiresIn) * Self.usedLife)
+        refreshAt = receivedAt.addingTimeInterval(response.lifetime * Self.usedLife)
     }
 
     /// The value of the field `Authorization` (RFC 6750 section 2.1).

@@ -36,4 +36,14 @@ public protocol Browser: Sendable {
     ///   It works once, and only for programs of the user that runs this process.
     /// - Throws: An error if the page cannot be opened.
     func open(_ url: String) async throws
+
+    /// Shows the user why the login did not accept an answer and still waits. The default does
+    /// nothing.
+    ///
+    /// - Parameter notice: One or more sentences.
+    func show(_ notice: String)
+}
+
+extension Browser {
+    public func show(_ notice: String) {}
 }

@@ -15,7 +15,8 @@ extension AuthorizationRequest {
         -> AuthorizationGrant
     {
         let listener = try LoopbackListener.start(
-            page: { url(at: page, redirectURI: $0) }, accept: { self.answer($0) })
+            page: { url(at: page, redirectURI: $0) }, notify: { browser.show($0) },
+            accept: { self.answer($0) })
         defer { listener.close() }
         let answer = try await show(listener, in: browser)
         return AuthorizationGrant(

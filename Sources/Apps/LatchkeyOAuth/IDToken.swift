@@ -1,9 +1,9 @@
 internal import FoundationEssentials
 internal import LatchkeyJOSE
 
-/// The claims of an ID token (OpenID Connect Core section 2). Decoding does not verify the token;
+/// The claims of an ID token (OpenID Connect Core section 2). Reading does not verify the token;
 /// ``IDTokenValidator`` does.
-package struct IDToken: Decodable, Hashable, Sendable {
+package struct IDToken: Hashable, Sendable {
     package let iss: String
     package let sub: String
     package let aud: [String]
@@ -18,54 +18,54 @@ package struct IDToken: Decodable, Hashable, Sendable {
     /// When the user logged in, by the server's clock; seconds since 1970.
     package let authTime: Double?
 
-    private enum CodingKeys: String, CodingKey {
-        case iss, sub, aud, azp, exp, iat, nbf, nonce
-        case atHash = "at_hash"
-        case cHash = "c_hash"
-        case dsHash = "ds_hash"
-        case authTime = "auth_time"
-    }
-
     /// Reads the claims of a token.
     ///
-    /// - Throws: ``IDTokenFlaw``: `criticalExtension`, or `unreadable` unless the text is a compact
-    ///   JWS whose payload has the required claims.
-    init(compact: String) throws(IDTokenFlaw) {
-        let payload = try IDTokenFlaw.translating { () throws(JWSFlaw) in
-            try ReceivedJWS(compact).payloadJSON
+    /// - Throws: ``IDTokenFlaw``: `claim` if a claim is missing or has another type than the
+    ///   standard's. A text claim that is `null` is malformed, not absent.
+    init(_ jws: ReceivedJWS) throws(IDTokenFlaw) {
+        let claims = jws.payload
+        func optionalText(_ name: String) throws(IDTokenFlaw) -> String? {
+            guard let value = claims[name] else { return nil }
+            guard let text = value.string else { throw .claim(name, "is not a string") }
+            return text
         }
-        guard let token = try? JSONDecoder().decode(IDToken.self, from: payload) else {
-            throw .unreadable
+        func text(_ name: String) throws(IDTokenFlaw) -> String {
+            guard let text = try optionalText(name) else { throw .claim(name, "is missing") }
+            return text
         }
-        self = token
-    }
-
-    package init(from decoder: any Decoder) throws {
-        let container = try decoder.container(keyedBy: CodingKeys.self)
-        iss = try container.decode(String.self, forKey: .iss)
-        sub = try container.decode(String.self, forKey: .sub)
-        if let one = try? container.decode(String.self, forKey: .aud) {
-            aud = [one]
-        } else {
-            aud = try container.decode([String].self, forKey: .aud)
+        func optionalNumber(_ name: String) throws(IDTokenFlaw) -> Double? {
+            guard let value = claims[name], value != .null else { return nil }
+            guard let number = value.number else { throw .claim(name, "is not a number") }
+            return number
         }
-        // A claim that is `null` is malformed, not absent.
-        func text(_ key: CodingKeys) throws -> String? {
-            container.contains(key) ? try container.decode(String.self, forKey: key) : nil
+        func number(_ name: String) throws(IDTokenFlaw) -> Double {
+            guard let number = try optionalNumber(name) else {
+                throw .claim(name, claims[name] == nil ? "is missing" : "is not a number")
+            }
+            return number
         }
-        azp = try text(.azp)
-        exp = try container.decode(Double.self, forKey: .exp)
-        iat = try container.decode(Double.self, forKey: .iat)
-        nbf = try container.decodeIfPresent(Double.self, forKey: .nbf)
-        nonce = try text(.nonce)
-        atHash = try text(.atHash)
-        cHash = try text(.cHash)
-        dsHash = try text(.dsHash)
-        authTime = try container.decodeIfPresent(Double.self, forKey: .authTime)
+        iss = try text("iss")
+        sub = try text("sub")
         guard Self.isSubject(sub) else {
-            throw DecodingError.dataCorruptedError(
-                forKey: .sub, in: container, debugDescription: "not a user id")
+            throw .claim("sub", "does not have 1 to 255 visible ASCII characters")
         }
+        switch claims["aud"] {
+        case .string(let one): aud = [one]
+        case .array(let list):
+            aud = list.compactMap(\.string)
+            guard aud.count == list.count else { throw .claim("aud", "is not a list of strings") }
+        case nil: throw .claim("aud", "is missing")
+        default: throw .claim("aud", "is neither a string nor a list of strings")
+        }
+        azp = try optionalText("azp")
+        exp = try number("exp")
+        iat = try number("iat")
+        nbf = try optionalNumber("nbf")
+        nonce = try optionalText("nonce")
+        atHash = try optionalText("at_hash")
+        cHash = try optionalText("c_hash")
+        dsHash = try optionalText("ds_hash")
+        authTime = try optionalNumber("auth_time")
     }
 
     /// Whether the text can be a user's id: 1 to 255 visible ASCII characters (OpenID Connect Core

@@ -1,10 +1,9 @@
-internal import Crypto
 package import FoundationEssentials
-package import Latchkey
+internal import Latchkey
 package import LatchkeyJOSE
 
 /// Validates ID tokens of one issuer for one client (OpenID Connect Core section 3.1.3.7). It
-/// accepts RS256 and ES256 only.
+/// accepts the algorithms of ``SignatureAlgorithm``.
 package struct IDTokenValidator: Sendable {
     /// The accepted difference between the clocks of server and device, in seconds.
     package static let leeway: TimeInterval = 60
@@ -69,7 +68,8 @@ package struct IDTokenValidator: Sendable {
         _ compact: String, _ expected: Expectations = Expectations(), now: Date,
         serverDate: Date? = nil
     ) throws(IDTokenFlaw) -> IDToken {
-        let token = try IDToken(compact: compact)
+        let jws = try Self.read(compact)
+        let token = try IDToken(jws)
         guard token.iss == issuer else { throw .issuer(token.iss) }
         guard isAudience(token.aud, authorizedParty: token.azp) else { throw .audience }
         try checkTimes(
@@ -80,9 +80,9 @@ package struct IDTokenValidator: Sendable {
                 throw .nonce
             }
         }
-        try checkHash(token.atHash, "at_hash", of: expected.accessToken)
-        try checkHash(token.cHash, "c_hash", of: expected.code)
-        try checkHash(token.dsHash, "ds_hash", of: expected.deviceSecret)
+        try checkHash(token.atHash, "at_hash", of: expected.accessToken, in: jws)
+        try checkHash(token.cHash, "c_hash", of: expected.code, in: jws)
+        try checkHash(token.dsHash, "ds_hash", of: expected.deviceSecret, in: jws)
         if let maximumAge = expected.maximumLoginAge {
             guard let login = token.authTime,
                 now.timeIntervalSince1970 - login <= maximumAge + Self.leeway
@@ -95,9 +95,12 @@ package struct IDTokenValidator: Sendable {
 
     /// Validates the signature only.
     package func checkSignature(_ compact: String, _ keys: JWKSet) throws(IDTokenFlaw) {
-        try IDTokenFlaw.translating { () throws(JWSFlaw) in
-            try ReceivedJWS(compact).verify(with: keys)
-        }
+        let jws = try Self.read(compact)
+        do throws(JWSFlaw) { try jws.verify(with: keys) } catch { throw IDTokenFlaw(error) }
+    }
+
+    private static func read(_ compact: String) throws(IDTokenFlaw) -> ReceivedJWS {
+        do throws(JWSFlaw) { return try ReceivedJWS(compact) } catch { throw IDTokenFlaw(error) }
     }
 
     /// Checks that the user logged in for this token after the login began, and not in an earlier
@@ -132,7 +135,7 @@ package struct IDTokenValidator: Sendable {
             maximumDifference.map { token.iat > now + $0 } ?? (token.iat >= now + Self.leeway)
         let flaw: IDTokenFlaw? =
             if token.exp <= now - Self.leeway {
-                .expired
+                serverDate == nil ? .expiredOrWrongClock : .expired
             } else if isEarly || token.nbf ?? 0 >= now + Self.leeway {
                 .notYetValid
             } else if let maximumDifference, token.iat < now - maximumDifference {
@@ -148,77 +151,16 @@ package struct IDTokenValidator: Sendable {
         throw flaw
     }
 
-    /// Compares with the left half of the SHA-256 digest (OpenID Connect Core section 3.3.2.11). A
-    /// token without the hash is accepted.
-    private func checkHash(_ hash: String?, _ claim: String, of value: String?) throws(IDTokenFlaw)
-    {
+    /// Compares with the left half of the digest (OpenID Connect Core section 3.3.2.11). A token
+    /// without the hash is accepted.
+    private func checkHash(
+        _ hash: String?, _ claim: String, of value: String?, in jws: ReceivedJWS
+    ) throws(IDTokenFlaw) {
         guard let value, let hash else { return }
-        let expected = Base64URL.encode(Data(SHA256.hash(data: Data(value.utf8)).prefix(16)))
+        let algorithm: SignatureAlgorithm
+        do throws(JWSFlaw) { algorithm = try jws.algorithm } catch { throw IDTokenFlaw(error) }
+        let digest = algorithm.digest(Data(value.utf8))
+        let expected = Base64URL.encode(digest.prefix(digest.count / 2))
         guard constantTimeEqual(hash.utf8, expected.utf8) else { throw .hash(claim) }
-    }
-}
-
-/// Why an ID token is not accepted.
-package enum IDTokenFlaw: Error, Hashable, Sendable {
-    case unreadable
-    /// It has a critical extension that is not supported (RFC 7515 section 4.1.11).
-    case criticalExtension
-    case signature
-    /// It names this other issuer.
-    case issuer(String)
-    case audience
-    case expired
-    case notYetValid
-    /// It was issued too long ago.
-    case tooOld
-    /// This machine's clock is ahead of the server's by these seconds; behind when negative.
-    case clock(secondsAhead: Double)
-    case nonce
-    /// This claim is not the hash of the access token, code or device secret that came with the ID
-    /// token.
-    case hash(String)
-    /// The user logged in too early, or the token has no `auth_time`.
-    case login
-
-    /// Runs `body`, and throws the flaw of a JWS as the flaw of an ID token.
-    static func translating<Value>(_ body: () throws(JWSFlaw) -> Value) throws(IDTokenFlaw) -> Value
-    {
-        do {
-            return try body()
-        } catch {
-            switch error.code {
-            case .unreadable: throw .unreadable
-            case .criticalExtension: throw .criticalExtension
-            case .signature: throw .signature
-            }
-        }
-    }
-
-    /// The cause, to continue the clause "the server's ID token".
-    package var reason: String {
-        switch self {
-        case .unreadable: "can't be read"
-        case .criticalExtension: "has a critical extension that is not supported"
-        case .signature: "is not signed by the server"
-        case .issuer(let issuer): "comes from ‘\(String(oneLine: issuer, limit: 256))’"
-        case .audience: "is for another program"
-        case .expired: "has expired"
-        case .notYetValid: "is not valid yet, or one of the clocks is wrong"
-        case .tooOld: "was issued too long ago, or one of the clocks is wrong"
-        case .clock(let ahead):
-            "is not valid now: this machine's clock is \(Int(abs(ahead))) seconds \(ahead > 0 ? "ahead of" : "behind") the server's"
-        case .nonce: "belongs to another login"
-        case .hash(let claim):
-            "has a claim ‘\(claim)’ that does not match the token, code or device secret"
-        case .login: "does not come from a new login"
-        }
-    }
-
-    /// The next step, as a sentence.
-    package var recovery: Recovery {
-        switch self {
-        case .clock: "Set the clock (for example with ‘timedatectl set-ntp true’) and try again."
-        default: "Log in again. If it happens again, do not trust the server."
-        }
     }
 }

@@ -30,10 +30,12 @@ struct LoopbackListener: Sendable {
     ///
     /// - Parameters:
     ///   - page: Returns the URL of the login page for a redirect URI.
+    ///   - notify: Shows the user why a request was refused, once for each cause.
     ///   - accept: Parses the query of a request; nil if it is not a response to the authorization
     ///     request.
     static func start(
         page: @escaping @Sendable (_ redirectURI: String) -> String,
+        notify: @escaping @Sendable (_ notice: String) -> Void = { _ in },
         accept: @escaping @Sendable (_ query: String) -> AuthorizationAnswer?
     ) throws(AuthorizationFailure) -> LoopbackListener {
         let socket: ListeningSocket
@@ -49,13 +51,17 @@ struct LoopbackListener: Sendable {
         let origin = "http://127.0.0.1:\(port)"
         let (answers, continuation) = AsyncStream.makeStream(of: AuthorizationAnswer.self)
         let link = OneTimeLink()
-        let responder = RedirectResponder(link: link, page: page(origin + path), accept: accept) {
+        let notices = LoopbackNotices { notify($0.text(port: port)) }
+        let responder = RedirectResponder(
+            link: link, page: page(origin + path), accept: accept, notices: notices
+        ) {
             continuation.yield($0)
             continuation.finish()
         }
         let server = ConnectionServer(socket, limit: connectionLimit) { connection in
-            let owner = LoopbackPeer(connection: connection)?.owner
-            guard let owner, owner != .otherUser else {
+            let owner = LoopbackPeer(connection: connection)?.owner ?? .otherUser(nil)
+            if case .otherUser(let user) = owner {
+                if let user { notices.add(.otherUser(user)) }
                 resetAtClose(connection)
                 return nil
             }

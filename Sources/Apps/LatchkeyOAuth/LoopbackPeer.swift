@@ -14,9 +14,9 @@ struct LoopbackPeer {
     var owner: PeerOwner {
         switch TCPSocket.find(own: client, other: server) {
         case .found(let socket) where socket.isOpen && !socket.isListening:
-            socket.user == geteuid() ? .thisUser : .otherUser
-        case .found: .otherUser
-        case .notFound: TCPSocket.isKernelAnswering ? .otherUser : .unknown
+            socket.user == geteuid() ? .thisUser : .otherUser(socket.user)
+        case .found: .otherUser(nil)
+        case .notFound: TCPSocket.isKernelAnswering ? .otherUser(nil) : .unknown
         case .unknown: .unknown
         }
     }
@@ -34,10 +34,11 @@ extension LoopbackPeer {
 }
 
 /// The user whose program connected to the loopback port.
-enum PeerOwner {
+enum PeerOwner: Hashable {
     /// The user that runs this process.
     case thisUser
-    case otherUser
+    /// Another user: its ID, or nil if the program has closed its socket.
+    case otherUser(UInt32?)
     /// The system does not show the user.
     case unknown
 }

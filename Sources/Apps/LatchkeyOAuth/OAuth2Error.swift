@@ -33,9 +33,10 @@ public struct OAuth2Error: Hashable, Sendable {
 
 /// An error of the server's JSON API. Its texts fit on one line, like those of an ``OAuth2Error``.
 public struct ServerError: Hashable, Sendable {
-    /// The kind, which corresponds to the HTTP status, for example `NotFound`.
+    /// The kind, which corresponds to the HTTP status, for example `NotFound`; empty if the server
+    /// does not state it.
     public let name: String
-    /// The exact cause, for example `IdentityNotFound`.
+    /// The exact cause, for example `IdentityNotFound`; empty if the server does not state it.
     public let reason: String
     /// The server's message.
     public let message: String
@@ -44,6 +45,38 @@ public struct ServerError: Hashable, Sendable {
         self.name = String(oneLine: name, limit: OAuth2Error.maximumCodeLength)
         self.reason = String(oneLine: reason, limit: OAuth2Error.maximumCodeLength)
         self.message = String(oneLine: message, limit: OAuth2Error.maximumTextLength)
+    }
+}
+
+extension ServerError {
+    /// The names of members with a text for people, and with a code, in different servers: Authgear,
+    /// Google, Okta, Keycloak, and problem details (RFC 9457).
+    private static let messageNames = [
+        "message", "errorSummary", "error_description", "errorMessage", "error_message", "detail",
+        "title", "description",
+    ]
+    private static let codeNames = ["reason", "errorCode", "error_code", "status", "code", "error"]
+
+    /// Reads an error of a server, in an object `error`, as the first of `errors`, or in the members
+    /// themselves.
+    ///
+    /// - Returns: nil if no member has a text for people.
+    init?(_ members: [String: JSONValue]) {
+        let object =
+            members["error"]?.object ?? members["errors"]?.array?.first?.object ?? members
+        func text(_ names: [String]) -> String? {
+            names.lazy.compactMap { name in
+                object[name].flatMap {
+                    $0.string ?? $0.number.flatMap { Int(exactly: $0) }.map(String.init)
+                }
+            }.first { !$0.isEmpty }
+        }
+        let code = text(Self.codeNames)
+        let isInObject = members["error"]?.object != nil
+        guard let message = text(Self.messageNames) ?? (isInObject ? code : nil) else { return nil }
+        self.init(
+            name: text(["name", "status"]) ?? "", reason: code == message ? "" : code ?? "",
+            message: message)
     }
 }
 
@@ -62,39 +95,21 @@ public struct ServerRefusal: Hashable, Sendable {
         self.status = status
     }
 
-    /// Reads the error in a body (RFC 6749 section 5.2), with any content type.
+    /// Reads the error in a body, with any content type: in the form of RFC 6749 section 5.2, or in
+    /// one of the other forms in which servers send errors.
     package init(status: Int, body: Data) {
-        if let body = try? ReceivedJSON.decode(OAuthBody.self, from: body) {
+        let members =
+            (try? ReceivedJSON.decode([String: JSONValue].self, from: body)) ?? [:]
+        if let error = members["error"]?.string, !error.isEmpty {
             self.init(
                 OAuth2Error(
-                    error: body.error, description: body.error_description, uri: body.error_uri,
-                    reason: body.reason),
+                    error: error,
+                    description: members["error_description"]?.string ?? members["message"]?.string,
+                    uri: members["error_uri"]?.string, reason: members["reason"]?.string),
                 status: status)
         } else {
-            let error = try? ReceivedJSON.decode(APIBody.self, from: body).error
-            self.init(
-                serverError: error.map {
-                    ServerError(name: $0.name, reason: $0.reason, message: $0.message)
-                },
-                status: status)
+            self.init(serverError: ServerError(members), status: status)
         }
-    }
-
-    private struct OAuthBody: Decodable {
-        let error: String
-        let error_description: String?
-        let error_uri: String?
-        let reason: String?
-    }
-
-    private struct APIBody: Decodable {
-        struct Error: Decodable {
-            let name: String
-            let reason: String
-            let message: String
-        }
-
-        let error: Error
     }
 
     /// Whether the server only limits the rate of requests.
@@ -109,7 +124,8 @@ public struct ServerRefusal: Hashable, Sendable {
                 + (oauthError.description.map { " (\($0))" } ?? "")
         }
         if let serverError {
-            return "the server refused: \(serverError.message) (\(serverError.reason))"
+            return "the server refused: \(serverError.message)"
+                + (serverError.reason.isEmpty ? "" : " (\(serverError.reason))")
         }
         return "the server answered" + (status.map { " with status \($0)" } ?? " with an error")
     }

@@ -49,12 +49,19 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
 
     /// Requests a token with any grant (RFC 6749 section 4.5).
     ///
-    /// - Throws: For a status outside 200...299.
+    /// - Throws: For a status outside 200...299, and for an error with another status.
     package func requestToken(
         _ grantType: String, _ form: Form, authorization: String? = nil
     ) async throws(LatchkeyError<Code>) -> ServerResponse<Code> {
-        try await post([("grant_type", grantType)] + form, to: .token, authorization: authorization)
-            .successful()
+        let response = try await post(
+            [("grant_type", grantType)] + form, to: .token, authorization: authorization
+        ).successful()
+        // Some servers send errors with status 200.
+        let refusal = response.refusal
+        guard refusal.oauthError == nil || response.tokens().isUsable else {
+            throw LatchkeyError(.refused(refusal))
+        }
+        return response
     }
 
     /// Revokes a token (RFC 7009 section 2.1).
@@ -96,7 +103,17 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
     /// The server's keys, which sign its ID tokens.
     package func keys() async throws(LatchkeyError<Code>) -> JWKSet {
         guard let endpoint = metadata[.keys] else { throw LatchkeyError(.missingEndpoint(.keys)) }
-        return try await connection.json(JWKSet.self, endpoint.request(.get))
+        let keys = try await connection.json(JWKSet.self, endpoint.request(.get))
+        for key in keys.skipped { connection.transport.note("server key set, \(key.text)") }
+        return keys
+    }
+
+    /// Checks that the server signs ID tokens with a supported algorithm, if its metadata says so.
+    package func checkIDTokenAlgorithms() throws(LatchkeyError<Code>) {
+        guard let names = metadata.idTokenAlgorithms, !names.isEmpty,
+            !names.contains(where: { SignatureAlgorithm(rawValue: $0) != nil })
+        else { return }
+        throw LatchkeyError(.idToken(.algorithms(names)))
     }
 
     /// The validator for ID tokens of this server for this client.
@@ -110,6 +127,23 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
         do { try idTokens.checkSignature(idToken, keys) } catch {
             throw LatchkeyError(.idToken(error))
         }
+    }
+
+    /// Verifies the signature of an ID token with the server's cached keys. Unless one of them
+    /// made it, they are read again.
+    package func verifySignature(
+        of idToken: String, with cache: ProviderCache
+    ) async throws(LatchkeyError<Code>) {
+        let validator = idTokens
+        let keys = try await cache.keys(of: self) { keys in
+            do throws(IDTokenFlaw) {
+                try validator.checkSignature(idToken, keys)
+                return true
+            } catch {
+                return !error.mayNeedOtherKeys
+            }
+        }
+        try verifySignature(of: idToken, with: keys)
     }
 
     /// Checks and returns the claims of an ID token. Does not verify the signature.
@@ -161,48 +195,4 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
         }
         return try await connection.send(request, Array(FormEncoding.encode(form).utf8))
     }
-}
-
-/// The token endpoint's response (RFC 6749 section 5.1).
-package struct TokenResponse: Decodable, Sendable {
-    package let accessToken: String
-    /// The lifetime of the access token in seconds.
-    package let expiresIn: Int
-    package let refreshToken: SecretBytes?
-    package let idToken: String?
-
-    private enum CodingKeys: String, CodingKey {
-        case accessToken = "access_token"
-        case tokenType = "token_type"
-        case expiresIn = "expires_in"
-        case refreshToken = "refresh_token"
-        case idToken = "id_token"
-    }
-
-    package init(from decoder: any Decoder) throws {
-        let container = try decoder.container(keyedBy: CodingKeys.self)
-        func check(_ isValid: Bool, _ key: CodingKeys, flaw: String) throws {
-            guard !isValid else { return }
-            throw DecodingError.dataCorruptedError(
-                forKey: key, in: container, debugDescription: flaw)
-        }
-        accessToken = try container.decode(String.self, forKey: .accessToken)
-        // A header field may only contain visible ASCII characters (RFC 6750 section 2.1).
-        try check(
-            !accessToken.isEmpty && accessToken.isVisibleASCII, .accessToken,
-            flaw: "not a bearer token")
-        let type = try container.decode(String.self, forKey: .tokenType)
-        try check(type.lowercased() == "bearer", .tokenType, flaw: "not a bearer token")
-        expiresIn = try container.decode(Int.self, forKey: .expiresIn)
-        try check(
-            (1...31_536_000).contains(expiresIn), .expiresIn,
-            flaw: "not between a second and a year")
-        let refresh = try container.decodeIfPresent(String.self, forKey: .refreshToken)
-        refreshToken = refresh.flatMap { $0.isEmpty ? nil : SecretBytes($0.utf8) }
-        idToken = try container.decodeIfPresent(String.self, forKey: .idToken)
-    }
-}
-
-extension String {
-    package var isVisibleASCII: Bool { utf8.allSatisfy { (0x21...0x7E).contains($0) } }
 }

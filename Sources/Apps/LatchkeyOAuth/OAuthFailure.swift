@@ -31,8 +31,8 @@ package enum OAuthFailure: Error, Sendable {
     /// The server's metadata has no such endpoint.
     case missingEndpoint(ProviderMetadata.EndpointName)
     case idToken(IDTokenFlaw)
-    /// No known key verifies the signature, and the keys were read too recently to be read again.
-    case keysTooFresh
+    /// The token response has no access token that can be used.
+    case tokens(TokenResponseFlaw)
     case authorization(AuthorizationFailure)
     /// A key cannot be proven to be in hardware.
     case attestation(AttestationRefusal)
@@ -78,12 +78,8 @@ package enum OAuthFailure: Error, Sendable {
                 default: checkServer
                 }
             return ("the server's metadata has no ‘\(name.rawValue)’", recovery)
-        case .idToken(let flaw): return ("the server's ID token \(flaw.reason)", flaw.recovery)
-        case .keysTooFresh:
-            return (
-                "the ID token is not signed with one of the server's keys, which were read a moment ago",
-                "Try again in 30 seconds, when the server's keys can be read again."
-            )
+        case .idToken(let flaw): return (flaw.reason, flaw.recovery)
+        case .tokens(let flaw): return (flaw.reason, flaw.recovery)
         case .authorization(let failure): return failure.explanation
         case .attestation(let refusal): return refusal.explanation
         }

@@ -5,9 +5,9 @@ package import LatchkeyJOSE
 /// Servers' metadata and keys, cached for an hour.
 package actor ProviderCache {
     private static let lifetime: TimeInterval = 3600
-    /// The minimum age of keys, in seconds, before an unknown signature causes another read. It
-    /// limits the requests that a hostile token can cause.
-    private static let minimumKeyAge: TimeInterval = 30
+    /// The minimum seconds between two reads of keys because of an unknown signature. It limits the
+    /// requests that a hostile token can cause.
+    private static let pauseAfterSecondRead: TimeInterval = 30
 
     private struct Entry<Value: Sendable> {
         let value: Value
@@ -17,6 +17,8 @@ package actor ProviderCache {
     private let now: @Sendable () -> Date
     private var providers: [String: Entry<ProviderMetadata>] = [:]
     private var keySets: [String: Entry<JWKSet>] = [:]
+    /// When a server's keys were last read because of an unknown signature.
+    private var secondReads: [String: Date] = [:]
 
     package init(now: @escaping @Sendable () -> Date) {
         self.now = now
@@ -34,24 +36,24 @@ package actor ProviderCache {
         return metadata
     }
 
-    /// The server's keys. Keys that do not suffice are read again, because the server may have
-    /// replaced them.
+    /// The server's keys. Keys that do not suffice are read again once, because the server may have
+    /// replaced them since: at most every 30 seconds, so that the newest keys are at most as old.
     ///
-    /// - Parameter suffice: Whether one of the keys made the signature.
-    /// - Returns: Keys that suffice, or the newest.
-    /// - Throws: ``OAuthFailure/keysTooFresh`` when the keys do not suffice and were read less than
-    ///   30 seconds ago.
+    /// - Parameter suffice: Whether no other keys are needed.
     package func keys<Code>(
         of client: OAuthClient<Code>, until suffice: @Sendable (JWKSet) -> Bool = { _ in true }
     ) async throws(LatchkeyError<Code>) -> JWKSet {
         let issuer = client.metadata.issuer
+        var isSecond = false
         if let known = keySets[issuer], isFresh(known.readAt, for: Self.lifetime) {
             guard !suffice(known.value) else { return known.value }
-            guard !isFresh(known.readAt, for: Self.minimumKeyAge) else {
-                throw LatchkeyError(.keysTooFresh)
+            if let last = secondReads[issuer], isFresh(last, for: Self.pauseAfterSecondRead) {
+                return known.value
             }
+            isSecond = true
         }
         let keys = try await client.keys()
+        if isSecond { secondReads[issuer] = now() }
         keySets[issuer] = Entry(value: keys, readAt: now())
         return keys
     }

@@ -27,6 +27,8 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
     package let attestationFormats: Set<String>
     /// The requirement for new keys, in the server's words.
     package let requiredAttestation: String
+    /// The algorithms with which the server signs ID tokens; nil if it does not state them.
+    package let idTokenAlgorithms: [String]?
     private let endpoints: [EndpointName: Endpoint]
 
     /// The members that are endpoints.
@@ -53,6 +55,7 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
         case backgroundScopes = "locker_background_scopes_supported"
         case attestationFormats = "attestation_formats_supported"
         case requiredAttestation = "attestation_required"
+        case idTokenAlgorithms = "id_token_signing_alg_values_supported"
     }
 
     package init(from decoder: any Decoder) throws {
@@ -84,6 +87,9 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
         requiredAttestation =
             try container.decodeIfPresent(String.self, forKey: .requiredAttestation)
             ?? AttestationLevel.none.rawValue
+        // Only for an early message: the validation of an ID token decides.
+        idTokenAlgorithms = try? container.decodeIfPresent(
+            [String].self, forKey: .idTokenAlgorithms)
         for required in [EndpointName.token, .keys] where endpoints[required] == nil {
             throw DecodingError.keyNotFound(
                 required, .init(codingPath: [], debugDescription: "no endpoint"))

@@ -8,6 +8,7 @@ struct RedirectResponder: Sendable {
     let page: String
     /// Parses the query of a request; nil if it is not a response to the authorization request.
     let accept: @Sendable (_ query: String) -> AuthorizationAnswer?
+    let notices: LoopbackNotices
     /// Ends the login. Only the first call has an effect.
     let end: @Sendable (AuthorizationAnswer) -> Void
 
@@ -20,7 +21,11 @@ struct RedirectResponder: Sendable {
         guard isStart || parts[0] == LoopbackListener.path else { return .notFound }
         guard request.method == "GET" else { return .notAllowed }
         guard !isStart else { return start(forKnownUser: isKnown) }
-        guard parts.count == 2, let answer = accept(String(parts[1])) else { return .refused }
+        guard parts.count == 2 else { return .refused }
+        guard let answer = accept(String(parts[1])) else {
+            LoopbackNotice(refused: String(parts[1])).map(notices.add)
+            return .refused
+        }
         end(answer)
         return .done
     }

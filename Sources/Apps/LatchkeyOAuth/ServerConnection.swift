@@ -18,7 +18,8 @@ package struct ServerConnection<Code: OAuthErrorCode>: Sendable {
         do {
             let (response, bytes) = try await transport.send(request, body: body)
             return ServerResponse(
-                status: response.status.code, fields: response.headerFields, body: Data(bytes))
+                status: response.status.code, fields: response.headerFields, body: Data(bytes),
+                note: { transport.note($0) })
         } catch {
             throw LatchkeyError(.transport(error))
         }
@@ -58,6 +59,17 @@ package struct ServerResponse<Code: OAuthErrorCode>: Sendable {
     package let status: Int
     let fields: HTTPFields
     package let body: Data
+    private let note: @Sendable (String) -> Void
+
+    init(
+        status: Int, fields: HTTPFields, body: Data,
+        note: @escaping @Sendable (String) -> Void = { _ in }
+    ) {
+        self.status = status
+        self.fields = fields
+        self.body = body
+        self.note = note
+    }
 
     package var isSuccess: Bool { (200..<300).contains(status) }
 
@@ -79,6 +91,33 @@ package struct ServerResponse<Code: OAuthErrorCode>: Sendable {
             return try ReceivedJSON.decode(type, from: body)
         } catch {
             throw LatchkeyError(.malformed)
+        }
+    }
+
+    /// Reads the body as a token response, and notes the members that are skipped.
+    package func tokens() -> TokenResponse {
+        let tokens = TokenResponse(body)
+        for text in tokens.notes { note(text) }
+        return tokens
+    }
+}
+
+extension TokenResponse {
+    /// ``checked(requiresBearer:)`` with a facade's error.
+    package func checked<Code>(
+        for code: Code.Type
+    ) throws(LatchkeyError<Code>) -> Self where Code: OAuthErrorCode {
+        do throws(TokenResponseFlaw) { return try checked() } catch {
+            throw LatchkeyError(.tokens(error))
+        }
+    }
+
+    /// ``required(_:)`` with a facade's error.
+    package func required<Code>(
+        _ name: Name, for code: Code.Type
+    ) throws(LatchkeyError<Code>) -> String where Code: OAuthErrorCode {
+        do throws(TokenResponseFlaw) { return try required(name) } catch {
+            throw LatchkeyError(.tokens(error))
         }
     }
 }

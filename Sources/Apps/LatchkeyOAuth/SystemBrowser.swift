@@ -2,12 +2,13 @@ internal import FoundationEssentials
 internal import Subprocess
 internal import SystemPackage
 
-/// The user's web browser: the program in `$BROWSER`, otherwise `xdg-open`. The address is the last
+/// The user's web browser: the programs in `$BROWSER`, otherwise `xdg-open`. The address is the last
 /// argument.
 ///
-/// `$BROWSER` may have arguments, separated by spaces; the address replaces `%s` in them. If the
-/// program cannot be started or fails, the user sees the address, and the login waits until the
-/// user opens it.
+/// `$BROWSER` is a list of commands, separated by colons, that are tried until one succeeds. A
+/// command may have arguments, separated by spaces; the address replaces `%s` in them. If no program
+/// can be started, or all fail, the user sees the address, and the login waits until the user opens
+/// it.
 public struct SystemBrowser: Browser {
     private let environment: [String: String]
     private let message: @Sendable (String) -> Void
@@ -31,51 +32,80 @@ public struct SystemBrowser: Browser {
         let minutes = AuthorizationOptions().timeout.components.seconds / 60
         message(
             "The login page opens in your browser. The login waits \(minutes) minutes. "
-                + "If the page does not open, open this address yourself: " + url)
-        let (ends, end) = AsyncStream.makeStream(of: Result<Bool, any Error>.self)
+                + "If the page does not open, open this address yourself: " + url + tunnel(for: url)
+        )
+        let (ends, end) = AsyncStream.makeStream(of: String?.self)
         // Not a child task: the browser continues to run after the login.
         Task {
-            do {
-                end.yield(.success(try await run(url)))
-            } catch {
-                end.yield(.failure(error))
-            }
+            end.yield(await startFirst(url))
             end.finish()
         }
-        switch await ends.first(where: { _ in true }) {
-        case .success(true)?, nil: return
-        case .success(false)?: warn("‘\(words[0])’ failed", url)
-        case .failure(let error)?:
-            // Both this reason and the sentence around it end with a full stop.
-            var reason = "\(error)"
-            if reason.hasSuffix(".") { reason.removeLast() }
-            warn("‘\(words[0])’ cannot be started: \(reason)", url)
+        if case .some(.some(let failure)) = await ends.first(where: { _ in true }) {
+            warn(failure, url)
         }
     }
 
-    private var words: [String] {
+    public func show(_ notice: String) { warning(notice) }
+
+    /// The commands to try.
+    var commands: [[String]] {
         let named = environment["BROWSER"] ?? ""
-        if FileManager.default.isExecutableFile(atPath: named) { return [named] }
-        let words = named.split(separator: " ").map(String.init)
-        return words.isEmpty ? ["xdg-open"] : words
+        if FileManager.default.isExecutableFile(atPath: named) { return [[named]] }
+        let commands = named.split(separator: ":").map { command in
+            let path = String(command)
+            return FileManager.default.isExecutableFile(atPath: path)
+                ? [path] : command.split(separator: " ").map(String.init)
+        }.filter { !$0.isEmpty }
+        return commands.isEmpty ? [["xdg-open"]] : commands
     }
 
-    private func run(_ url: String) async throws -> Bool {
-        var arguments = words.dropFirst().map { $0.replacing("%s", with: url) }
-        if !words.contains(where: { $0.contains("%s") }) { arguments.append(url) }
+    /// Tries the commands until one succeeds.
+    ///
+    /// - Returns: Why none succeeded, as a clause; nil after a success.
+    private func startFirst(_ url: String) async -> String? {
+        var failures: [String] = []
+        for command in commands {
+            do {
+                if try await run(command, url) { return nil }
+                failures.append("‘\(command[0])’ failed")
+            } catch {
+                // Both this reason and the sentence around it end with a full stop.
+                var reason = "\(error)"
+                if reason.hasSuffix(".") { reason.removeLast() }
+                failures.append("‘\(command[0])’ cannot be started: \(reason)")
+            }
+        }
+        return failures.joined(separator: "; ")
+    }
+
+    private func run(_ command: [String], _ url: String) async throws -> Bool {
+        var arguments = command.dropFirst().map { $0.replacing("%s", with: url) }
+        if !command.contains(where: { $0.contains("%s") }) { arguments.append(url) }
         var platform = PlatformOptions()
         // Ctrl-C on the terminal is for this process only.
         platform.createSession = true
         let program: Executable =
-            words[0].contains("/") ? .path(FilePath(words[0])) : .name(words[0])
+            command[0].contains("/") ? .path(FilePath(command[0])) : .name(command[0])
         let result = try await Subprocess.run(
             program, arguments: Arguments(arguments), platformOptions: platform, output: .discarded,
             error: .discarded)
         return result.terminationStatus.isSuccess
     }
 
+    /// In an SSH session, how a browser on the other computer reaches the address.
+    private func tunnel(for url: String) -> String {
+        guard environment["SSH_CONNECTION"]?.isEmpty == false,
+            let port = url.split(separator: "/").dropFirst().first?.split(separator: ":").last
+                .flatMap({ UInt16($0) })
+        else { return "" }
+        return
+            "\nThis is an SSH session. If your browser runs on the computer that you come from, first run "
+            + "‘\(LoopbackNotice.tunnel(port))’ there, with the same destination as this session."
+    }
+
     private func warn(_ reason: String, _ url: String) {
         warning(
-            "\(reason). Open this address in a browser yourself; the login waits for it: \(url)")
+            "\(reason). Open this address in a browser yourself; the login waits for it: \(url)"
+                + tunnel(for: url))
     }
 }

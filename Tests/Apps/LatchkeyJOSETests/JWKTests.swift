@@ -48,3 +48,73 @@ struct JWKTests {
         #expect(throws: KeystoreError.self) { try jwk.publicKey() }
     }
 }
+
+/// Keys of a server, as servers publish them.
+struct JWKSetTests {
+    private func read(_ keys: String) throws -> JWKSet {
+        try JSONDecoder().decode(JWKSet.self, from: Data(#"{"keys":[\#(keys)]}"#.utf8))
+    }
+
+    private static let good =
+        #"{"kty":"EC","crv":"P-256","kid":"good","x":"\#(JWKTests.x)","y":"\#(JWKTests.y)"}"#
+
+    /// Odd keys, with the words that name the cause.
+    @Test(arguments: [
+        (#"{"kty":"EC","crv":"P-256","kid":7,"x":"\#(JWKTests.x)","y":"\#(JWKTests.y)"}"#, "‘kid’ is not a string"),
+        (#"{"kty":"EC","crv":"P-256","kid":"k","x":"\#(JWKTests.x)=","y":"\#(JWKTests.y)"}"#, "‘x’ is not base64url"),
+        (#"{"kty":"EC","crv":"P-256","x":"\#(JWKTests.x)"}"#, "‘y’ is missing"),
+        (#"{"kty":"EC","crv":"P-256","x":"\#(JWKTests.x)","y":"\#(JWKTests.x)"}"#, "not a public key"),
+        (#"{"kty":"EC","crv":"P-384","x":"\#(JWKTests.x)","y":"\#(JWKTests.y)"}"#, "does not have 48 bytes"),
+        (#"{"kty":"EC","crv":"secp256k1","x":"\#(JWKTests.x)","y":"\#(JWKTests.y)"}"#, "‘secp256k1’ is not supported"),
+        (#"{"kty":"EC","x":"\#(JWKTests.x)"}"#, "the curve ‘’"), (#"{"kty":"oct","k":"AA"}"#, "‘oct’ is not supported"),
+        (#"{"kty":"OKP","crv":"X25519","x":"\#(JWKTests.x)"}"#, "‘X25519’"), (#"{"kid":"a"}"#, "‘kty’ is missing"),
+        (#"{"kty":null}"#, "‘kty’"), ("null", "not a JSON object"), (#""text""#, "not a JSON object"),
+        (#"{"kty":"RSA","n":"AQAB","e":"AQAB"}"#, ""), (#"{"kty":"RSA","e":"AQAB"}"#, "‘n’ is missing"),
+    ])
+    func `a key that cannot be used is skipped with its cause, and the others are used`(
+        key: String, words: String
+    ) throws {
+        for (keys, position) in [("\(key),\(Self.good)", 1), ("\(Self.good),\(key)", 2)] {
+            let set = try read(keys)
+            #expect(set.keys.map(\.kid) == ["good"])
+            let skipped = try #require(set.skipped.first)
+            #expect(set.skipped.count == 1 && skipped.text.contains(words), "\(skipped.text)")
+            #expect(skipped.text.hasPrefix("key \(position): ") || skipped.text.hasPrefix("key ‘"))
+        }
+        #expect(try read(key).keys.isEmpty)
+    }
+
+    @Test func `a key fits its own algorithm, use and name`() throws {
+        let key = P256.Signing.PrivateKey()
+        func candidates(
+            _ change: (inout JWK) -> Void, kid: String? = "k", alg: String = "ES256"
+        ) throws -> JWSFlaw.Code? {
+            var jwk = JWK(try PublicKey(x963Representation: key.publicKey.x963Representation))
+            jwk.kid = "k"
+            change(&jwk)
+            var header: [String: JSONValue] = ["alg": .string(alg)]
+            header["kid"] = kid.map { .string($0) }
+            let input = try JWS.signingInput(header: header, payload: ["a": 1])
+            let signature = try key.signature(for: Data(input.utf8)).rawRepresentation
+            do throws(JWSFlaw) {
+                try ReceivedJWS("\(input).\(Base64URL.encode(signature))").verify(
+                    with: JWKSet(keys: [jwk]))
+                return nil
+            } catch {
+                return error.code
+            }
+        }
+        func missing(_ kid: String?) -> JWSFlaw.Code { .noKey(MissingKey(kid: kid, skipped: [])) }
+        #expect(try candidates { _ in } == nil)
+        #expect(try candidates({ _ in }, kid: nil) == nil)
+        #expect(try candidates { $0.kid = nil } == nil)
+        #expect(try candidates { $0.alg = nil } == nil)
+        #expect(try candidates { $0.use = "sig" } == nil)
+        #expect(try candidates { $0.use = "enc" } == missing("k"))
+        #expect(try candidates { $0.alg = "RS256" } == missing("k"))
+        #expect(try candidates { $0.kid = "other" } == missing("k"))
+        #expect(try candidates({ $0.alg = nil }, alg: "RS256") == missing("k"))
+        #expect(try candidates({ _ in }, alg: "none") == .algorithm("none"))
+        #expect(try candidates { ($0.x, $0.y) = (JWKTests.x, JWKTests.y) } == .signature)
+    }
+}

@@ -138,8 +138,8 @@ extension ErsteGroupAuthErrorCode: OAuthErrorCode {
                 .authorization(.linkReused):
                 .userCancelled
             case .authorization(.noPort): .hardware
-            case .invalidAddress, .refused, .malformed, .metadata, .missingEndpoint, .idToken,
-                .keysTooFresh,
+            case .invalidAddress, .refused, .malformed, .tokens, .metadata, .missingEndpoint,
+                .idToken,
                 .authorization(.refused), .authorization(.otherIssuer):
                 .server
             }

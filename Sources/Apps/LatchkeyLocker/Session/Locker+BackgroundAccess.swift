@@ -59,11 +59,11 @@ extension Locker {
         let asked = configuration.backgroundScopes ?? []
         let answer = try await server.token(
             LockerServer.backgroundAccessGrant, assertion, scopes: asked)
-        let tokens = try answer.json(TokenResponse.self)
+        let tokens = try answer.checkedTokens()
         let levels = try open(
             .background, of: enrolment, share: answer.shares()?.background)
         let offered = asked.isEmpty ? server.discovery.backgroundScopes : asked
-        let token = try token(tokens, answer, asked: offered)
+        let token = token(tokens, asked: offered)
         guard Set(token.scopes).isSubset(of: offered) else {
             throw ErsteGroupAuthError.invalidResponse(
                 "the server's token has more scopes than requested")

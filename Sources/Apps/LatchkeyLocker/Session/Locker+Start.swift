@@ -9,6 +9,7 @@ extension Locker {
     func authenticateStrongly(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         let enrolment = state.withLock { $0.enrolment }
         let server = try await server()
+        try server.client.checkIDTokenAlgorithms()
         if enrolment == nil { try await checkEnrolmentIsPossible(server, context.presence) }
         let request = StrongAuthenticationRequest(
             authorizationEndpoint: try server.client.endpoint(.authorization).text,
@@ -24,10 +25,8 @@ extension Locker {
         try Task.checkCancellation()
         let answer = try await server.client.redeem(
             code.code.text, verifier: code.codeVerifier.text, redirectURI: redirectURI(of: code))
-        let tokens = try answer.json(TokenResponse.self)
-        guard let idToken = tokens.idToken else {
-            throw ErsteGroupAuthError.invalidResponse("the server sent no ID token")
-        }
+        let tokens = try answer.checkedTokens()
+        let idToken = try tokens.required(.idToken, for: ErsteGroupAuthErrorCode.self)
         let validator = server.client.idTokens
         let claims = try await validator.validate(
             idToken, keys: server.client.keys(),
@@ -41,7 +40,7 @@ extension Locker {
                 recovery: "Log in to that account, or destroy the enrolment first.")
         }
         draft.userID = claims.sub
-        draft.token = try token(tokens, answer, asked: configuration.scopes, loggedInAt: loggedInAt)
+        draft.token = token(tokens, asked: configuration.scopes, loggedInAt: loggedInAt)
     }
 
     /// The redirect URI that received the code: the configured one, or one on this machine.
@@ -96,7 +95,7 @@ extension Locker {
         try Task.checkCancellation()
         let answer = try await server.token(
             LockerServer.easyAccessGrant, assertion, scopes: configuration.scopes)
-        let tokens = try answer.json(TokenResponse.self)
+        let tokens = try answer.checkedTokens()
         if let idToken = tokens.idToken {
             let claims = try server.client.idTokens.checkClaims(
                 idToken, now: now, serverDate: answer.date)
@@ -104,9 +103,9 @@ extension Locker {
                 throw ErsteGroupAuthError.invalidResponse("the server answered for another user")
             }
         } else if configuration.scopes.contains("openid") {
-            throw ErsteGroupAuthError.invalidResponse("the server sent no ID token")
+            _ = try tokens.required(.idToken, for: ErsteGroupAuthErrorCode.self)
         }
-        draft.token = try token(tokens, answer, asked: configuration.scopes)
+        draft.token = token(tokens, asked: configuration.scopes)
         draft.levels = try levelKeys(enrolment, answer.shares())
         try await countOnline(context, &draft)
         draft.secret = context.presence.acceptedPIN
@@ -140,13 +139,13 @@ extension Locker {
 
     // MARK: For both
 
-    func token(
-        _ tokens: TokenResponse, _ answer: ServerResponse<ErsteGroupAuthErrorCode>, asked: [String],
-        loggedInAt: Date? = nil
-    ) throws(ErsteGroupAuthError) -> AccessToken {
+    /// - Parameter asked: The requested scopes. A response without scopes grants them (RFC 6749
+    ///   section 5.1).
+    func token(_ tokens: TokenResponse, asked: [String], loggedInAt: Date? = nil) -> AccessToken {
         AccessToken(
-            tokens.accessToken, expiresAt: now.addingTimeInterval(TimeInterval(tokens.expiresIn)),
-            scopes: try answer.scopes(asked: asked), loggedInAt: loggedInAt)
+            tokens.accessToken, expiresAt: now.addingTimeInterval(tokens.lifetime),
+            scopes: tokens[.scope]?.split(separator: " ").map(String.init) ?? asked,
+            loggedInAt: loggedInAt)
     }
 
     /// The keys of all levels of an active session.

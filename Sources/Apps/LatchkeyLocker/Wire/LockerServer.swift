@@ -151,10 +151,6 @@ private struct SharesMember: Decodable {
     let level_shares: LevelKeyShares?
 }
 
-private struct ScopeMember: Decodable {
-    let scope: String?
-}
-
 extension ServerResponse<ErsteGroupAuthErrorCode> {
     /// Maps an error to the codes of the locker protocol. Only its endpoints and grants may end an
     /// enrolment.
@@ -173,10 +169,9 @@ extension ServerResponse<ErsteGroupAuthErrorCode> {
         try json(SharesMember.self).level_shares
     }
 
-    /// The scopes of a token. A response without them grants the requested ones (RFC 6749 section
-    /// 5.1).
-    func scopes(asked: [String]) throws(ErsteGroupAuthError) -> [String] {
-        try json(ScopeMember.self).scope?.split(separator: " ").map(String.init) ?? asked
+    /// The tokens in the response.
+    func checkedTokens() throws(ErsteGroupAuthError) -> TokenResponse {
+        try tokens().checked(for: ErsteGroupAuthErrorCode.self)
     }
 }
 

@@ -15,6 +15,15 @@ public protocol HTTPTransport: Sendable {
     func send(_ request: HTTPRequest, body: [UInt8]) async throws(CommonError) -> (
         HTTPResponse, [UInt8]
     )
+
+    /// Notes a part of a response that was skipped, and why. The default does nothing.
+    ///
+    /// - Parameter text: One line without secrets.
+    func note(_ text: String)
+}
+
+extension HTTPTransport {
+    public func note(_ text: String) {}
 }
 
 /// Parses dates of HTTP: `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 section 5.6.7, IMF-fixdate).

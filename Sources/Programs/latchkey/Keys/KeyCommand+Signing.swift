@@ -59,7 +59,8 @@ extension KeyCommand {
         var operation: String? { "sign" }
 
         func perform(in context: CommandContext) async throws -> BriefReport {
-            if let output { try Self.checkFolder(of: output) }
+            let outputFile = output.map(OutputFile.init)
+            try outputFile?.check()
             let message =
                 try digest.flatMap(Self.messageDigest) ?? FileDigest.sha256(of: file ?? "-")
             let records = try await context.records()
@@ -69,42 +70,13 @@ extension KeyCommand {
                 authorizedBy: context.presence)
             let bytes =
                 format == .raw ? signature.rawRepresentation : try signature.derRepresentation
-            if let output { try Self.write(bytes, to: output) }
+            try await outputFile?.write(Array(bytes))
             let text = Base64URL.encode(bytes)
             return BriefReport(
                 [
                     "id": stored.id.rawValue, "format": format.rawValue, "signature": text,
                     "digest": Base64URL.encode(Data(message.bytes)),
                 ], text: output == nil ? text : "")
-        }
-
-        /// Checks that the output can be written, before the prompt.
-        private static func checkFolder(of path: String) throws(KeystoreError) {
-            let folder = URL(filePath: path).deletingLastPathComponent().path
-            guard path != "-" else {
-                throw unwritable(
-                    path, "without --output, standard output has the signature in base64url")
-            }
-            guard access(folder, W_OK | X_OK) == 0 else {
-                throw unwritable(path, "\(folder): \(Errno(rawValue: errno))")
-            }
-        }
-
-        private static func write(_ bytes: Data, to path: String) throws(KeystoreError) {
-            do {
-                try bytes.write(to: URL(filePath: path), options: .atomic)
-            } catch {
-                let cause =
-                    (error as? CocoaError)?.underlying.map { "\($0)" } ?? "it cannot be written"
-                throw unwritable(path, cause)
-            }
-        }
-
-        private static func unwritable(_ path: String, _ reason: String) -> KeystoreError {
-            KeystoreError(
-                code: .invalidInput,
-                reason: "the signature cannot be written to \(path): \(reason)",
-                recovery: "Name a file in a directory that you can write with --output.")
         }
 
         private static func messageDigest(hex: String) -> MessageDigest? {

@@ -87,6 +87,8 @@ struct ServerTransport: HTTPTransport {
         log.debug("\(request.method) \(path)", metadata: ["status": "\(response.status.code)"])
         return (response, bytes)
     }
+
+    func note(_ text: String) { log.debug("\(text)") }
 }
 
 /// Comparison of server addresses.

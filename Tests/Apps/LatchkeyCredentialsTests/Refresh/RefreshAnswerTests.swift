@@ -53,20 +53,12 @@ struct RefreshAnswerTests {
         #expect(bench.provider.count("/token") == 2)
     }
 
-    @Test func `keys that changed shortly after they were read do not invalidate a token`()
-        async throws
-    {
+    @Test func `keys that changed shortly after they were read are read again once`() async throws {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn())
-        let token = try await credential.refresh()
+        _ = try await credential.refresh()
         bench.clock.advance(by: 10)
         bench.provider.use(try Signer(keyID: "key-2"))
-        for _ in 0..<3 {
-            await #expect(throws: credentials(.transient)) { try await credential.refresh() }
-        }
-        #expect(try await credential.token == token)
-        #expect(bench.provider.count("/keys") == 1)
-        bench.clock.advance(by: 20)
         #expect(try await credential.refresh().accessToken == "access-3")
         #expect(bench.provider.count("/keys") == 2)
         #expect(bench.provider.count("/token") == 2)
@@ -107,9 +99,12 @@ struct RefreshAnswerTests {
         #expect(bench.provider.count("/keys") == 2)
         // A forged signature causes at most one read every 30 seconds.
         let forged = try Signer().sign(claims, header: header)
-        await #expect(throws: credentials(.transient)) {
-            try await client.validate(forged, at: bench.clock.now)
+        for _ in 0..<3 {
+            await #expect(throws: credentials(.invalidToken)) {
+                try await client.validate(forged, at: bench.clock.now)
+            }
         }
+        #expect(bench.provider.count("/keys") == 2)
         bench.clock.advance(by: 30)
         await #expect(throws: credentials(.invalidToken)) {
             try await client.validate(forged, at: bench.clock.now)
@@ -120,7 +115,7 @@ struct RefreshAnswerTests {
     @Test(
         arguments: [
             ["access_token": .null], ["access_token": .string("")], ["token_type": .number(1)],
-            ["expires_in": .number(-5)], ["id_token": .string("x")], ["scope": .array([])],
+            ["access_token": .string("a b")], ["id_token": .string("x")],
         ] as [[String: JSONValue]])
     func `the refresh token of an invalid response is used`(members: [String: JSONValue])
         async throws

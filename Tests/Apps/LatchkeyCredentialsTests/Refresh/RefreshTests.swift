@@ -223,8 +223,11 @@ struct RefreshTests {
         _ = try await credential.refresh()
         #expect(bench.provider.count("/keys") == 2)
         bench.provider.use(try Signer(keyID: "key-3"))
-        await #expect(throws: credentials(.transient)) { try await credential.refresh() }
+        await #expect(throws: credentials(.invalidToken)) { try await credential.refresh() }
         #expect(bench.provider.count("/keys") == 2)
+        bench.clock.advance(by: 30)
+        _ = try await credential.refresh()
+        #expect(bench.provider.count("/keys") == 3)
     }
 
     @Test func `a token is refreshed only shortly before its expiry`() async throws {

@@ -33,7 +33,7 @@ struct LoopbackPeerTests {
             client = -1
             // A child process that another test starts at this moment has the socket too, until it
             // executes its program.
-            #expect(await poll { peer.owner == .otherUser })
+            #expect(await poll { peer.owner == .otherUser(nil) })
         }
     }
 
@@ -43,7 +43,7 @@ struct LoopbackPeerTests {
         try await withConnection { _, peer in
             let elsewhere = try #require(TCPSocket.End("127.0.0.1", port: 1))
             let listener = LoopbackPeer(client: peer.server, server: elsewhere)
-            #expect(listener.owner == .otherUser, "the listener")
+            #expect(listener.owner == .otherUser(nil), "the listener")
         }
     }
 
@@ -52,7 +52,7 @@ struct LoopbackPeerTests {
             let missing = LoopbackPeer(
                 client: try #require(TCPSocket.End(host, port: 1)),
                 server: try #require(TCPSocket.End(host, port: 2)))
-            #expect(missing.owner == .otherUser)
+            #expect(missing.owner == .otherUser(nil))
         }
     }
 

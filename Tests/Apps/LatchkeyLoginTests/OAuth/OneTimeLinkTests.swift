@@ -47,7 +47,8 @@ struct OneTimeLinkTests {
     @Test func `if the user of a connection is unknown, a second visit ends the login`() {
         let ends = Mutex<[AuthorizationAnswer]>([])
         let responder = RedirectResponder(
-            link: OneTimeLink(), page: "https://identity.test/authorize", accept: { _ in nil }
+            link: OneTimeLink(), page: "https://identity.test/authorize", accept: { _ in nil },
+            notices: LoopbackNotices { _ in }
         ) {
             answer in ends.withLock { $0.append(answer) }
         }

@@ -19,11 +19,18 @@ extension FuzzTarget {
         if let envelope = try? answer.json(LoginChallenge.Envelope.self) {
             _ = LoginChallenge(envelope.result, date: answer.date).isExpired
         }
-        if let tokens = try? answer.json(TokenResponse.self) {
-            _ = LoginAccessToken(tokens, receivedAt: Date()).refreshAt
-            _ = tokens.idToken.flatMap(IDToken.init)
+        let tokens = answer.tokens()
+        _ = LoginAccessToken(tokens, receivedAt: Date()).refreshAt
+        _ = (tokens.notes, tokens.refreshToken, try? tokens.required(.idToken))
+        if let checked = try? tokens.checked() {
+            try expect(
+                !checked.accessToken.isEmpty && checked.accessToken.isVisibleASCII,
+                "the access token is not fit for a header field")
+            try expect(
+                TokenResponse(members: checked.members).members == checked.members,
+                "members that were read are read as others")
         }
-        _ = try? answer.json(JWKSet.self)
+        _ = try? answer.json(JWKSet.self).skipped.map(\.text)
         if let user = try? answer.json(LatchkeyLogin.UserInfo.self) {
             let again = (try? JSONEncoder().encode(user)).flatMap {
                 try? JSONDecoder().decode(LatchkeyLogin.UserInfo.self, from: $0)
@@ -56,7 +63,7 @@ extension FuzzTarget {
             try look(at: answer.token)
         }
         let old = try? Token(response: Data(oldToken.utf8), context: context)
-        if let answer = try? old?.refreshed(by: json, at: Date(), serverDate: nil) {
+        if let answer = try? old?.refreshed(by: TokenResponse(json), at: Date(), serverDate: nil) {
             try look(at: answer.token)
         }
     }
@@ -68,9 +75,8 @@ extension FuzzTarget {
             _ = (discovery.challenge?.text, discovery.enrolment?.appending("/x").text)
         }
         _ = try? answer.json(LockerEnrolmentAnswer.self)
-        _ = try? answer.json(TokenResponse.self)
+        _ = try? answer.checkedTokens()[.scope]
         _ = try? answer.shares()
-        _ = try? answer.scopes(asked: [])
         if let attributes = try? JSONDecoder().decode([String: String].self, from: answer.body) {
             var counters = LockerCounters(attributes, generation: 0)
             _ = counters.isTooOld(at: Date(), maximumAge: .seconds(60))

@@ -31,8 +31,11 @@ extension FuzzTarget {
         }
         if let keys = try? JSONDecoder().decode(JWKSet.self, from: json) {
             let signature = Base64URL.encode(Data(repeating: 1, count: 256))
-            let header = Base64URL.encode(Data(#"{"alg":"RS256"}"#.utf8))
-            try? ReceivedJWS("\(header).e30.\(signature)").verify(with: keys)
+            for algorithm in SignatureAlgorithm.allCases {
+                let header = Base64URL.encode(Data(#"{"alg":"\#(algorithm.rawValue)"}"#.utf8))
+                try? ReceivedJWS("\(header).e30.\(signature)").verify(with: keys)
+            }
+            _ = keys.skipped.map(\.text)
         }
     }
 
@@ -73,6 +76,7 @@ extension FuzzTarget {
             try expect(
                 text.hasPrefix(jws.signingInput + "."),
                 "the text does not begin with the signing input")
+            _ = try? jws.algorithm
         }
     }
 

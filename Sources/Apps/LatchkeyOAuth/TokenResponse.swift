@@ -1,0 +1,194 @@
+package import FoundationEssentials
+package import Latchkey
+package import LatchkeyJOSE
+
+/// A token endpoint's response (RFC 6749 section 5.1): the only reader for all facades.
+///
+/// Reading never fails, because the response may have replaced the refresh token: most servers
+/// accept a refresh token once. Store ``refreshToken`` first, then call ``checked()``.
+package struct TokenResponse: Sendable {
+    /// The lifetime in seconds that is assumed for an access token whose response states none. A
+    /// short one costs a refresh; with a long one, servers would refuse the token.
+    package static let assumedLifetime: TimeInterval = 300
+    private static let longestLife: TimeInterval = 100 * 365 * 86_400
+
+    /// The members of the response, without those that state nothing and those of ``skipped``.
+    /// `expires_in` is a number.
+    package let members: [String: JSONValue]
+    /// The optional members that cannot be used, each with the reason as a clause.
+    package let skipped: [Name: String]
+    /// Why the access token cannot be used.
+    private let flaw: TokenResponseFlaw?
+
+    /// The members that Latchkey uses.
+    package enum Name: String, CaseIterable, Sendable {
+        case accessToken = "access_token"
+        case tokenType = "token_type"
+        case expiresIn = "expires_in"
+        case refreshToken = "refresh_token"
+        case idToken = "id_token"
+        case scope
+        case deviceSecret = "device_secret"
+        case issuedTokenType = "issued_token_type"
+    }
+
+    /// Reads the body of a response. A body that is refused as a whole keeps its refresh token, if
+    /// it can be found.
+    package init(_ body: Data) {
+        do {
+            self.init(members: try ReceivedJSON.decode([String: JSONValue].self, from: body))
+        } catch ReceivedJSON.Flaw.repeatedName(let name) {
+            // A wrong one of two refresh tokens is no worse than the old one, which is used up.
+            let all = try? JSONDecoder().decode([String: JSONValue].self, from: body)
+            self.init(salvaging: TokenResponse(members: all ?? [:]), .repeatedMember(name))
+        } catch {
+            self.init(salvaging: nil, .notAnObject)
+        }
+    }
+
+    /// A response that is refused as a whole, with the refresh token of its members.
+    private init(salvaging response: TokenResponse?, _ flaw: TokenResponseFlaw) {
+        let token = response?[.refreshToken]
+        members = token.map { [Name.refreshToken.rawValue: .string($0)] } ?? [:]
+        skipped = [:]
+        self.flaw = flaw
+    }
+
+    /// Reads the members of a response.
+    package init(members received: [String: JSONValue]) {
+        var (members, skipped) = (received.filter { $0.value != .null }, [Name: String]())
+        for name in Name.allCases {
+            guard let value = members[name.rawValue] else { continue }
+            switch name {
+            case .accessToken, .tokenType: break
+            case .expiresIn:
+                members[name.rawValue] = Self.seconds(value).map(JSONValue.number)
+                if members[name.rawValue] == nil {
+                    skipped[name] = "is not a number of seconds between 0 and 100 years"
+                }
+            case .refreshToken, .idToken, .scope, .deviceSecret, .issuedTokenType:
+                // Some servers send an empty text for an absent one.
+                guard let text = value.string, !text.isEmpty else {
+                    members[name.rawValue] = nil
+                    if value.string == nil { skipped[name] = "is not a string" }
+                    continue
+                }
+            }
+        }
+        (self.members, self.skipped) = (members, skipped)
+        flaw = Self.flaw(of: members)
+    }
+
+    /// A number of seconds, as a number or as its decimal text.
+    private static func seconds(_ value: JSONValue) -> TimeInterval? {
+        let isDecimal =
+            value.string?.utf8.allSatisfy { (0x30...0x39).contains($0) || $0 == 0x2E } ?? false
+        let seconds = value.number ?? (isDecimal ? value.string.flatMap(Double.init) : nil)
+        return seconds.flatMap { (0...longestLife).contains($0) ? $0 : nil }
+    }
+
+    private static func flaw(of members: [String: JSONValue]) -> TokenResponseFlaw? {
+        for name in [Name.accessToken, .tokenType] {
+            guard let value = members[name.rawValue] else { return .missing(name) }
+            // A header field may only contain visible ASCII characters (RFC 6750 section 2.1).
+            guard let text = value.string, !text.isEmpty, text.isVisibleASCII else {
+                return .unusable(name)
+            }
+        }
+        return nil
+    }
+
+    /// Whether the response has an access token that can be used.
+    package var isUsable: Bool { flaw == nil }
+
+    /// This response to a refresh, with the members that it lacks. The old access token and its
+    /// lifetime are not kept.
+    package func merged(into old: [String: JSONValue]) -> TokenResponse {
+        switch flaw {
+        case .notAnObject, .repeatedMember: return self
+        case .missing, .unusable, .type, nil: break
+        }
+        var members = old
+        for name in [Name.accessToken, .expiresIn] { members[name.rawValue] = nil }
+        return TokenResponse(members: members.merging(self.members) { $1 })
+    }
+
+    /// The text of a member; nil if it is absent or cannot be used.
+    package subscript(name: Name) -> String? { members[name.rawValue]?.string }
+
+    /// The refresh token, if the response has one. It is valid even if ``checked()`` throws.
+    package var refreshToken: SecretBytes? {
+        self[.refreshToken].map { SecretBytes($0.utf8) }
+    }
+    /// The ID token, not verified.
+    package var idToken: String? { self[.idToken] }
+    /// The access token: visible ASCII characters. Empty unless ``checked()`` succeeds.
+    package var accessToken: String { flaw == nil ? self[.accessToken] ?? "" : "" }
+    /// The lifetime of the access token in seconds, if stated.
+    package var expiresIn: TimeInterval? { members[Name.expiresIn.rawValue]?.number }
+    /// The lifetime of the access token in seconds, as stated or assumed.
+    package var lifetime: TimeInterval { expiresIn ?? Self.assumedLifetime }
+
+    /// Checks that the response has an access token.
+    ///
+    /// - Parameter requiresBearer: Whether the access token must be a bearer token (RFC 6750).
+    package func checked(requiresBearer: Bool = true) throws(TokenResponseFlaw) -> Self {
+        if let flaw { throw flaw }
+        if requiresBearer, let type = self[.tokenType], type.lowercased() != "bearer" {
+            throw .type(type)
+        }
+        return self
+    }
+
+    /// The text of a member that the facade requires.
+    package func required(_ name: Name) throws(TokenResponseFlaw) -> String {
+        if let text = self[name] { return text }
+        throw skipped[name] == nil ? .missing(name) : .unusable(name)
+    }
+
+    /// The skipped members with their reasons, for a log.
+    package var notes: [String] {
+        skipped.sorted { $0.key.rawValue < $1.key.rawValue }.map {
+            "token response: ‘\($0.key.rawValue)’ is skipped, because it \($0.value)"
+        }
+    }
+}
+
+/// Why a token response has no access token that can be used.
+package enum TokenResponseFlaw: Error, Hashable, Sendable {
+    case notAnObject
+    /// Two members have this name. Other programs may read the other one (RFC 8259 section 4).
+    case repeatedMember(String)
+    case missing(TokenResponse.Name)
+    case unusable(TokenResponse.Name)
+    /// The access token is of this type, not a bearer token.
+    case type(String)
+
+    /// The cause, as a clause.
+    package var reason: String {
+        let response = "the server's token response"
+        return switch self {
+        case .notAnObject: "\(response) is not a JSON object"
+        case .repeatedMember(let name):
+            "\(response) repeats the member ‘\(String(oneLine: name, limit: 64))’"
+        case .missing(let name): "\(response) has no ‘\(name.rawValue)’"
+        case .unusable(let name):
+            "in \(response), ‘\(name.rawValue)’ is not a string of visible ASCII characters"
+        case .type(let type):
+            "the access token is of the type ‘\(String(oneLine: type, limit: 64))’, not ‘Bearer’"
+        }
+    }
+
+    /// The next step, as a sentence.
+    var recovery: Recovery {
+        switch self {
+        case .missing(.refreshToken):
+            "Ask the server's operator whether this client may get refresh tokens."
+        default: "Show this text to the server's operator."
+        }
+    }
+}
+
+extension String {
+    package var isVisibleASCII: Bool { utf8.allSatisfy { (0x21...0x7E).contains($0) } }
+}

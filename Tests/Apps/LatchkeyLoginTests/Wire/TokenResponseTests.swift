@@ -1,0 +1,96 @@
+import FoundationEssentials
+import LatchkeyJOSE
+import LatchkeyOAuth
+import Testing
+
+struct TokenResponseTests {
+    private func read(_ body: String) -> TokenResponse { TokenResponse(Data(body.utf8)) }
+
+    private func answer(_ members: String) -> TokenResponse {
+        read(#"{"access_token":"a","token_type":"Bearer"\#(members)}"#)
+    }
+
+    @Test(arguments: [
+        ("", nil), (#","expires_in":60"#, 60), (#","expires_in":"3600""#, 3600),
+        (#","expires_in":"3599.5""#, 3599.5), (#","expires_in":0"#, 0), (#","expires_in":null"#, nil),
+        (#","expires_in":-1"#, nil), (#","expires_in":"soon""#, nil), (#","expires_in":"""#, nil),
+        (#","expires_in":"0x10""#, nil), (#","expires_in":"inf""#, nil), (#","expires_in":"-5""#, nil),
+        (#","expires_in":true"#, nil), (#","expires_in":[60]"#, nil), (#","expires_in":1e300"#, nil),
+        (#","expires_in":".""#, nil),
+    ] as [(String, Double?)])
+    func `the lifetime is a number or its decimal text, or unknown`(
+        member: String, seconds: Double?
+    ) throws {
+        let response = try answer(member).checked()
+        #expect(response.expiresIn == seconds)
+        #expect(response.lifetime == seconds ?? TokenResponse.assumedLifetime)
+        let isAbsent = member.isEmpty || member.contains("null")
+        #expect((response.skipped[.expiresIn] == nil) == (seconds != nil || isAbsent))
+    }
+
+    @Test(arguments: ["refresh_token", "id_token", "scope", "device_secret", "issued_token_type"])
+    func `optional members that cannot be used are skipped with a reason`(name: String) throws {
+        for (value, isNoted) in [("5", true), ("{}", true), ("[]", true), ("null", false), (#""""#, false)] {
+            let response = try answer(#","\#(name)":\#(value),"x":1"#).checked()
+            #expect(response.members[name] == nil, "\(value)")
+            #expect(response.notes.isEmpty == !isNoted, "\(value)")
+            #expect(response.notes.allSatisfy { $0.contains("‘\(name)’") })
+            #expect(response.members["x"] == 1)
+        }
+    }
+
+    @Test(arguments: [
+        ("[]", .notAnObject), ("", .notAnObject), ("<html>", .notAnObject),
+        (#"{"token_type":"Bearer"}"#, .missing(.accessToken)),
+        (#"{"access_token":null,"token_type":"Bearer"}"#, .missing(.accessToken)),
+        (#"{"access_token":"","token_type":"Bearer"}"#, .unusable(.accessToken)),
+        (#"{"access_token":"a b","token_type":"Bearer"}"#, .unusable(.accessToken)),
+        (#"{"access_token":"a\r\nX: y","token_type":"Bearer"}"#, .unusable(.accessToken)),
+        (#"{"access_token":5,"token_type":"Bearer"}"#, .unusable(.accessToken)),
+        (#"{"access_token":"a"}"#, .missing(.tokenType)),
+        (#"{"access_token":"a","token_type":7}"#, .unusable(.tokenType)),
+        (#"{"access_token":"a","token_type":"mac"}"#, .type("mac")),
+        (#"{"access_token":"a","token_type":"Bearer","access_token":"b"}"#, .repeatedMember("access_token")),
+        (#"{"access_token":"a","token_type":"Bearer","x":{"y":1,"y":2}}"#, .repeatedMember("y")),
+    ] as [(String, TokenResponseFlaw)])
+    func `a response without a usable access token is refused with its cause`(
+        body: String, flaw: TokenResponseFlaw
+    ) {
+        #expect(throws: flaw) { try read(body).checked() }
+        #expect(read(body).accessToken.isEmpty || flaw == .type("mac"))
+    }
+
+    @Test(arguments: [
+        #"{"refresh_token":"r"}"#, #"{"access_token":5,"refresh_token":"r"}"#,
+        #"{"access_token":"a","access_token":"b","token_type":"Bearer","refresh_token":"r"}"#,
+        #"{"refresh_token":"r","expires_in":1,"expires_in":2}"#,
+    ])
+    func `a refused response keeps its refresh token`(body: String) {
+        let response = read(body)
+        #expect(throws: TokenResponseFlaw.self) { try response.checked() }
+        #expect(response[.refreshToken] == "r" && response.refreshToken != nil)
+        #expect(throws: TokenResponseFlaw.self) {
+            try response.merged(into: ["token_type": "Bearer"]).checked()
+        }
+    }
+
+    @Test func `a response to a refresh keeps what it lacks, but no old access token`() throws {
+        let old: [String: JSONValue] = [
+            "access_token": "old", "token_type": "Bearer", "expires_in": 60, "scope": "a",
+            "refresh_token": "r",
+        ]
+        let merged = try read(#"{"access_token":"new"}"#).merged(into: old).checked()
+        #expect(merged.accessToken == "new" && merged.expiresIn == nil)
+        #expect(merged[.scope] == "a" && merged[.refreshToken] == "r")
+        #expect(throws: TokenResponseFlaw.missing(.accessToken)) {
+            try read("{}").merged(into: old).checked()
+        }
+    }
+
+    @Test func `a required member that is missing or odd is named`() {
+        #expect(throws: TokenResponseFlaw.missing(.idToken)) { try answer("").required(.idToken) }
+        #expect(throws: TokenResponseFlaw.unusable(.idToken)) {
+            try answer(#","id_token":5"#).required(.idToken)
+        }
+    }
+}

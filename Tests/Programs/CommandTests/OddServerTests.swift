@@ -1,0 +1,281 @@
+import FoundationEssentials
+import LatchkeySimulators
+import LatchkeyTestSupport
+import LatchkeyTesting
+import Testing
+
+/// Login and credentials with servers whose answers are not those of the standard's examples.
+@Suite(
+    .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"),
+    .requires(program: "openssl"), .requires(program: "curl"), .timeLimit(.minutes(15)))
+struct OddServerTests {
+    private func with(
+        _ manner: String = "{}", _ body: (Machine, OddServer) async throws -> Void
+    ) async throws {
+        let server = try await OddServer(manner)
+        var machine = try Machine(tcti: SoftwareTPM.current.tcti)
+        machine.environment.merge(server.environment) { $1 }
+        try await body(machine, server)
+        await server.stop()
+    }
+
+    /// Stores a credential whose refresh token the server accepts.
+    private func credential(_ machine: Machine, _ server: OddServer) async throws -> String {
+        let added = try await machine.run(
+            ["credential", "add", "--json"], input: try await server.signIn())
+        return try #require(added.json()["id"]?.string, "\(added)")
+    }
+
+    private func error(_ outcome: Outcome) throws -> (code: String?, text: String) {
+        let error = try outcome.json()["error"]
+        return (
+            error?["code"]?.string,
+            "\(error?["reason"]?.string ?? "") \(error?["recovery"]?.string ?? "")"
+        )
+    }
+
+    /// Optional members of a token answer, and whether each is skipped with a reason.
+    static let acceptable: [(manner: String, note: String?)] = [
+        (#"{"expires_in": "3600"}"#, nil), (#"{"expires_in": 3599.5}"#, nil),
+        (#"{"expires_in": "DELETE"}"#, nil), (#"{"expires_in": null}"#, nil),
+        (#"{"expires_in": true}"#, "‘expires_in’"), (#"{"expires_in": "soon"}"#, "‘expires_in’"),
+        (#"{"expires_in": -1}"#, "‘expires_in’"), (#"{"expires_in": [3600]}"#, "‘expires_in’"),
+        (#"{"scope": ["openid"]}"#, "‘scope’"), (#"{"scope": null}"#, nil),
+        (#"{"scope": ""}"#, nil),
+        (#"{"token_type": "bearer"}"#, nil), (#"{"device_secret": 5}"#, "‘device_secret’"),
+        (#"{"issued_token_type": {}}"#, "‘issued_token_type’"), (#"{"x": [{"y": null}]}"#, nil),
+    ]
+
+    @Test(arguments: acceptable.indices)
+    func `optional members do not make a token answer invalid, for login and credentials`(
+        index: Int
+    ) async throws {
+        let (members, note) = Self.acceptable[index]
+        try await with { machine, server in
+            let id = try await credential(machine, server)
+            try server.set(#"{"token": \#(members)}"#)
+            for command in [["login"], ["credential", "refresh", id]] {
+                let outcome = try await machine.run(command + ["--verbose"])
+                #expect(outcome.status == 0, "\(outcome)")
+                #expect(
+                    outcome.errors.contains("is skipped, because") == (note != nil), "\(outcome)")
+                if let note { #expect(outcome.errors.contains(note), "\(outcome)") }
+            }
+        }
+    }
+
+    /// Answers without a usable access token or ID token, with the words that name the cause.
+    static let unusable: [(manner: String, words: String)] = [
+        (#"{"token": {"access_token": "DELETE"}}"#, "has no ‘access_token’"),
+        (#"{"token": {"access_token": 5}}"#, "‘access_token’ is not a string"),
+        (#"{"token": {"access_token": "a b"}}"#, "‘access_token’ is not a string of visible"),
+        (#"{"token": {"token_type": {}}}"#, "‘token_type’ is not a string"),
+        (
+            #"{"body": "{\"access_token\":\"ACCESS\",\"token_type\":\"Bearer\",\"refresh_token\":\"REFRESH\",\"scope\":\"a\",\"scope\":\"b\"}"}"#,
+            "repeats the member ‘scope’"
+        ),
+        (#"{"claims": {"sub": "eve"}}"#, "another user"),
+        (#"{"claims": {"exp": "soon"}}"#, "‘exp’ is not a number"),
+        (#"{"claims": {"aud": null}}"#, "‘aud’ is neither"),
+        (#"{"claims": {"azp": null}}"#, "‘azp’ is not a string"),
+    ]
+
+    /// The old refresh token is used up, so each answer's new one must be stored, whatever else the
+    /// answer has.
+    @Test(arguments: unusable.indices)
+    func `an answer that is not used does not cost the refresh token`(index: Int) async throws {
+        let (manner, words) = Self.unusable[index]
+        try await with { machine, server in
+            let id = try await credential(machine, server)
+            try await machine.require("login")
+            for command in [["enable"], ["credential", "refresh", id]] {
+                try server.set(manner)
+                for _ in 0..<2 {
+                    let refused = try await machine.run(command + ["--json"], pins: ["2580"])
+                    let (code, text) = try error(refused)
+                    #expect(["invalidResponse", "invalidToken"].contains(code), "\(refused)")
+                    #expect(text.contains(words), "\(refused)")
+                    #expect(refused.status == 9, "\(refused)")
+                }
+                try server.set("{}")
+                let healed = try await machine.run(command + ["--json"], pins: ["2580"])
+                if command[0] == "credential" {
+                    #expect(healed.status == 0, "\(healed)")
+                } else {
+                    // This server has no biometric login. The session still exists.
+                    #expect(try error(healed).code == "unexpectedStatus", "\(healed)")
+                }
+            }
+        }
+    }
+
+    @Test func `a kill between the answer and its validation costs no refresh token`() async throws
+    {
+        try await with { machine, server in
+            let id = try await credential(machine, server)
+            let tokens = server.count("POST /token")
+            // The validation needs a new key, and the server lets the client wait for it.
+            try server.set(
+                #"{"header": {"kid": "k2"}, "hang": "/keys", "after": "/token"}"#)
+            let killed = try await machine.run(
+                "credential", "refresh", id, killedAfter: "Waiting for")
+            #expect(killed.status == nil, "\(killed)")
+            #expect(server.count("POST /token") == tokens + 1, "the answer was sent")
+            try server.set(#"{"header": {"kid": "k2"}, "jwk": {"kid": "k2"}}"#)
+            try await machine.require("credential", "refresh", id)
+            #expect(server.count("POST /token") == tokens + 1, "the stored answer is used")
+            try await machine.require("credential", "refresh", id)
+        }
+    }
+
+    @Test func `an unknown key causes one more read of the keys, and no endless retry`()
+        async throws
+    {
+        try await with(#"{"header": {"kid": "k2"}}"#) { machine, server in
+            let id = try await credential(machine, server)
+            let refused = try await machine.run("credential", "refresh", id, "--json")
+            #expect(try error(refused).code == "invalidToken", "\(refused)")
+            #expect(refused.status == 9, "\(refused)")
+            #expect(server.count("GET /keys") == 2)
+        }
+    }
+
+    // MARK: Signatures
+
+    @Test(arguments: [
+        "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
+    ])
+    func `ID tokens that OpenSSL signed are accepted`(algorithm: String) async throws {
+        try await with(#"{"alg": "\#(algorithm)"}"#) { machine, server in
+            try await machine.require("login")
+            let id = try await credential(machine, server)
+            try await machine.require("credential", "refresh", id)
+        }
+    }
+
+    @Test func `an algorithm that is not supported is named, with the supported ones`() async throws
+    {
+        try await with(#"{"header": {"alg": "ES256K"}}"#) { machine, server in
+            let id = try await credential(machine, server)
+            for command in [["login"], ["credential", "refresh", id]] {
+                let (code, text) = try error(try await machine.run(command + ["--json"]))
+                #expect(code == "unsupported")
+                #expect(text.contains("‘ES256K’") && text.contains("ES384"), "\(text)")
+                #expect(!text.contains("trust"), "\(text)")
+            }
+            // The metadata says it before the browser opens, and before the refresh token is used.
+            try server.set(
+                #"{"metadata": {"id_token_signing_alg_values_supported": ["ES256K", "HS256"]}}"#)
+            let before = server.requests
+            for command in [["login"], ["credential", "refresh", id]] {
+                let (code, text) = try error(try await machine.run(command + ["--json"]))
+                #expect(code == "unsupported")
+                #expect(text.contains("‘ES256K’, ‘HS256’"), "\(text)")
+            }
+            for path in ["GET /authorize", "POST /token"] {
+                #expect(server.count(path) == before.count { $0 == path })
+            }
+            // The advice: the operator chooses a supported algorithm.
+            for metadata in [#"["HS256", "RS256"]"#, "[]", "5", "null"] {
+                try server.set(
+                    #"{"metadata": {"id_token_signing_alg_values_supported": \#(metadata)}}"#)
+                try await machine.require("login")
+                try await machine.require("credential", "refresh", id)
+            }
+        }
+    }
+
+    /// Keys that cannot be used, with the words that name the cause.
+    static let oddKeys: [(key: String, words: String)] = [
+        (#"{"kid": 7}"#, "‘kid’ is not a string"), (#"{"n": "AQAB=="}"#, "‘n’ is not base64url"),
+        (#"{"kty": "DELETE"}"#, "‘kty’ is missing"),
+        (#"{"kty": "oct"}"#, "the key type ‘oct’ is not supported"),
+        (#"{"kty": "EC", "crv": "secp256k1"}"#, "the curve ‘secp256k1’ is not supported"),
+        (#"{"n": "AQAB"}"#, "key ‘k1’"), (#"{"e": null}"#, "‘e’ is missing"),
+        (#"{"kid": "other"}"#, "the key ‘k1’, and the server's key set has no such usable key"),
+        (#"{"use": "enc"}"#, "the key ‘k1’, and the server's key set has no such usable key"),
+    ]
+
+    @Test(arguments: oddKeys.indices)
+    func `a key that cannot be used is named, and the server is not accused`(index: Int)
+        async throws
+    {
+        let (change, words) = Self.oddKeys[index]
+        try await with { machine, server in
+            let id = try await credential(machine, server)
+            try server.set(#"{"jwk": \#(change)}"#)
+            for command in [["login"], ["credential", "refresh", id]] {
+                let outcome = try await machine.run(command + ["--json"])
+                let (code, text) = try error(outcome)
+                #expect(code == "invalidToken", "\(outcome)")
+                #expect(text.contains(words), "\(outcome)")
+                #expect(!text.contains("trust"), "\(outcome)")
+            }
+            // The server's operator corrects the key set.
+            try server.set("{}")
+            try await machine.require("credential", "refresh", id)
+            try await machine.require("login")
+        }
+    }
+
+    @Test func `a key without a name verifies a token that names one`() async throws {
+        try await with(#"{"jwk": {"kid": "DELETE", "use": "DELETE", "alg": "DELETE"}}"#) {
+            machine, server in
+            try await machine.require("login")
+            let id = try await credential(machine, server)
+            try await machine.require("credential", "refresh", id)
+        }
+    }
+
+    @Test func `only a wrong signature accuses the server`() async throws {
+        try await with { machine, server in
+            let id = try await credential(machine, server)
+            let other = try await OddServer()
+            let keys = try await SystemProgram("curl").result(of: [
+                "--silent", "--noproxy", "*", "\(other.address)/keys",
+            ]).output
+            let list = keys.dropFirst(#"{"keys": "#.count).dropLast()
+            try server.set(#"{"keys": \#(list)}"#)
+            for command in [["login"], ["credential", "refresh", id]] {
+                let (code, text) = try error(try await machine.run(command + ["--json"]))
+                #expect(code == "invalidToken")
+                #expect(text.contains("the signature is wrong"), "\(text)")
+                #expect(text.contains("do not trust the server"), "\(text)")
+            }
+            await other.stop()
+        }
+    }
+
+    // MARK: Errors of the server
+
+    @Test(arguments: [
+        (#"{"errorCode": "E0000022", "errorSummary": "Words"}"#, "Words (E0000022)"),
+        (#"{"error": {"code": 400, "message": "Words", "status": "INVALID"}}"#, "Words (INVALID)"),
+        (#"{"error": {"errors": [], "code": "bad_thing"}}"#, "bad_thing"),
+        (#"{"error": "odd", "error_description": ["Words"]}"#, "‘odd’"),
+        (#"{"error": "odd", "message": "Words"}"#, "‘odd’ (Words)"),
+        (#"{"errors": [{"code": "c", "message": "Words"}]}"#, "Words (c)"),
+        (#"{"title": "Words", "status": 400}"#, "Words (400)"),
+        (#"{"detail": "Words"}"#, "Words"),
+    ])
+    func `the server's words are shown`(body: String, words: String) async throws {
+        let manner = #"{"status": 400, "body": \#(body)}"#
+        try await with { machine, server in
+            let id = try await credential(machine, server)
+            try server.set(manner)
+            for command in [["login"], ["credential", "refresh", id]] {
+                let (_, text) = try error(try await machine.run(command + ["--json"]))
+                #expect(text.contains(words), "\(text)")
+            }
+        }
+    }
+
+    @Test func `an error with status 200 is an error`() async throws {
+        let manner = #"{"body": {"error": "bad_verification_code", "error_description": "Words"}}"#
+        try await with(manner) { machine, _ in
+            let (code, text) = try error(try await machine.run("login", "--json"))
+            #expect(code == "oauthError")
+            #expect(text.contains("‘bad_verification_code’ (Words)"), "\(text)")
+        }
+    }
+}
