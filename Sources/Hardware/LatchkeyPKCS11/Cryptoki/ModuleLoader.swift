@@ -19,13 +19,16 @@ final class ModuleLoader: Sendable {
 
     func module() async throws(CryptokiError) -> Module {
         if let module = loaded.withLock({ $0 }) { return module }
-        let thread = thread
-        do {
-            return try await thread.run { () throws(CryptokiError) in
-                if let module = self.loaded.withLock({ $0 }) { return module }
-                let module = try self.load(on: thread)
-                self.loaded.withLock { $0 = module }
-                return module
+        do throws(CryptokiError) {
+            do throws(CryptokiError) {
+                return try await load()
+            } catch {
+                // The reset of a card by another program can block C_Initialize of OpenSC 0.23
+                // forever. The process is killed then, and the next one rarely meets a reset.
+                guard error.kind == .timedOut, error.function == "C_Initialize",
+                    process.withLock({ $0 }) != nil
+                else { throw error }
+                return try await load()
             }
         } catch {
             // A module that hangs while it is loaded can't be used at all; that is more specific
@@ -34,6 +37,16 @@ final class ModuleLoader: Sendable {
             throw CryptokiError(
                 .module(.hanging), function: error.function,
                 reason: "\(path) did not return from \(error.function ?? "being loaded")")
+        }
+    }
+
+    private func load() async throws(CryptokiError) -> Module {
+        let thread = thread
+        return try await thread.run { () throws(CryptokiError) in
+            if let module = self.loaded.withLock({ $0 }) { return module }
+            let module = try self.load(on: thread)
+            self.loaded.withLock { $0 = module }
+            return module
         }
     }
 
@@ -56,6 +69,18 @@ final class ModuleLoader: Sendable {
         try SharedObject.check(path)
         guard path != SharedObject.p11Kit else { throw .proxyModule }
         guard options.isolation != .always else { return try loadIsolated(on: thread) }
+        // A module that may need isolation is not initialized in this process, where a hanging call
+        // can't be ended.
+        if options.isolation == .automatic, SharedObject.mayNeedIsolation(path) {
+            do throws(CryptokiError) {
+                let module = try loadIsolated(on: thread)
+                if module.profile.isolatesByDefault { return module }
+                module.finalize(by: module.caller(on: thread, deadlines: options.deadlines))
+            } catch {
+                guard error.kind == .module(.notIsolated) else { throw error }
+            }
+            process.withLock { $0 = nil }
+        }
         var functions = try thread.watch.during("dlopen", within: options.deadlines.load) {
             () throws(CryptokiError) in
             try SharedObject.open(path)
@@ -180,6 +205,27 @@ enum SharedObject {
             throw CryptokiError(
                 .module(.wrongArchitecture), reason: "\(path) is for another processor")
         }
+    }
+
+    /// Whether the file contains the name that OpenSC's modules report, whatever it is called. The
+    /// module's own description then decides.
+    static func mayNeedIsolation(_ path: String) -> Bool {
+        guard let file = FileManager.default.contents(atPath: path) else { return false }
+        return file.withUnsafeBytes { (bytes: UnsafeRawBufferPointer) -> Bool in
+            contains(bytes, Array("OpenSC".utf8))
+        }
+    }
+
+    private static func contains(_ bytes: UnsafeRawBufferPointer, _ text: [UInt8]) -> Bool {
+        guard let base = bytes.baseAddress, let first = text.first else { return false }
+        var start = 0
+        while start + text.count <= bytes.count {
+            let most: Int = bytes.count - text.count - start + 1
+            guard let found = memchr(base + start, Int32(first), most) else { return false }
+            if memcmp(found, text, text.count) == 0 { return true }
+            start = base.distance(to: UnsafeRawPointer(found)) + 1
+        }
+        return false
     }
 
     /// Opens the file and checks that it has `C_GetFunctionList`. It is never closed: unloading a

@@ -17,6 +17,9 @@ final class Session {
     /// Whether a proof was sent and the token may have counted it as wrong. It must not be sent
     /// again without a new prompt.
     private(set) var hasUnsettledProof = false
+    /// Whether the token accepted a proof in this attempt, and would accept it again without a new
+    /// action of the user.
+    private(set) var hasRepeatableLogin = false
     /// Whether an earlier attempt of the operation failed.
     private(set) var isRepeated = false
     private var mayBeStale = false
@@ -81,6 +84,7 @@ final class Session {
         isRepeated = recovery.isRepeating
         mayBeStale = recovery.mayBeStale
         hasUnsettledProof = false
+        hasRepeatableLogin = false
     }
 
     /// Throws `stale` if the token's state is not the expected one and the module may show an old
@@ -163,13 +167,17 @@ extension Session {
 
     /// `C_Login`, also for `CKU_CONTEXT_SPECIFIC`.
     func sendProof(_ userType: UInt, _ proof: LoginProof) throws(CryptokiError) {
-        // A PIN can be the request for a fingerprint.
-        let kind: Caller.Kind =
-            proof.isVerifiedByToken || profile.fingerprintPIN != nil ? .person : .proof
         try proof.withBytes { bytes, count throws(CryptokiError) in
-            try callWithProof("C_Login", kind) {
+            // A PIN can be the request for a fingerprint.
+            let isRequest =
+                profile.fingerprintPIN.map {
+                    UnsafeBufferPointer(start: bytes, count: Int(count)).elementsEqual($0.utf8)
+                } ?? false
+            let needsUser = proof.isVerifiedByToken || isRequest
+            try callWithProof("C_Login", needsUser ? .person : .proof) {
                 $0.pointee.C_Login?(handle, userType, bytes, count)
             }
+            hasRepeatableLogin = !needsUser
         }
     }
 
