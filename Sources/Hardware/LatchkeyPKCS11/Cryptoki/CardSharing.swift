@@ -54,6 +54,14 @@ enum CardReset {
         } ?? false
     }
 
+    /// The readers with a card; empty if pcscd does not answer. Blocks for at most ``answerLimit``.
+    static func readersWithCards() -> [String] {
+        guard let library = PCSCLibrary.loaded else { return [] }
+        return BlockingThread.run(within: answerLimit, unstarted: {}) {
+            library.readersWithCards()
+        } ?? []
+    }
+
     static func findsNoCard(in reader: String) async -> Bool {
         await withUnsafeContinuation { continuation in
             let isStarted = BlockingThread.start {
@@ -284,8 +292,10 @@ extension ProcessLock {
         _ identity: TokenIdentity, in directory: String? = nil, waitingAtMost limit: Duration
     ) async throws(CryptokiError) -> ProcessLock {
         // The name does not depend on the module, since two modules can use one token.
-        let parts = [identity.manufacturer, identity.model, identity.serial, identity.label ?? ""]
-        let lock = try ProcessLock("token-\(digest(parts))", in: directory)
+        let texts = identity.texts
+        let parts = [texts.manufacturer, texts.model, texts.serial, identity.fixedLabel]
+        let name = digest(parts.map { Data($0?.bytes ?? []).hexadecimal })
+        let lock = try ProcessLock("token-\(name)", in: directory)
         let deadline = ContinuousClock.now + limit
         while try !lock.take() {
             if Task.isCancelled { throw .cancelled }

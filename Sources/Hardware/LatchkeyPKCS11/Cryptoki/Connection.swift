@@ -209,7 +209,7 @@ final class Connection: @unchecked Sendable {
             try call.module.reinitialize(after: call.module.epoch, by: call)
         case .restartModule:
             // A module may have read the card while it was removed.
-            if error.kind == .stale || error.kind == .keyAbsent { usleep(settlingTime) }
+            if [.stale, .keyAbsent, .keyReplaced].contains(error.kind) { usleep(settlingTime) }
             try call.module.reinitialize(after: epoch == 0 ? call.module.epoch : epoch, by: call)
         }
         session = nil
@@ -218,6 +218,7 @@ final class Connection: @unchecked Sendable {
     /// The current slot of the token.
     private func findSlot(_ recovery: RecoveryPolicy) throws(CryptokiError) -> UInt {
         var found: [(TokenInformation, UInt)] = []
+        var failure: CryptokiError?
         let slots = try call.slots(withToken: true)
         recovery.showsNoToken = slots.isEmpty
         for slot in slots {
@@ -225,11 +226,16 @@ final class Connection: @unchecked Sendable {
                 let information = try call.tokenInformation(slot: slot)
                 if identity.matches(information) { found.append((information, slot)) }
             } catch {
-                // Ignore an error of another slot's token; an error of the module is thrown.
-                guard let value = error.returnValue,
-                    ![.deviceError, .cryptokiNotInitialized].contains(value)
-                else { throw error }
+                guard error.returnValue != nil else { throw error }
+                failure = failure ?? error
             }
+        }
+        // An error of another slot does not matter. If the token was not found, it may be in the
+        // slot that failed.
+        if found.isEmpty, let failure,
+            failure.returnValue == .deviceError || failure.returnValue == .cryptokiNotInitialized
+        {
+            throw failure
         }
         let slot = try identity.only(of: found, in: call.module)
         reader = try call.slotDescription(slot)

@@ -1,6 +1,7 @@
 internal import CPKCS11
 internal import FoundationEssentials
 internal import Glibc
+internal import Latchkey
 internal import LatchkeyPlatform
 internal import Synchronization
 
@@ -34,9 +35,14 @@ final class ModuleLoader: Sendable {
             // A module that hangs while it is loaded can't be used at all; that is more specific
             // than a timeout.
             guard error.kind == .timedOut else { throw error }
+            let readers = CardReset.readersWithCards()
             throw CryptokiError(
                 .module(.hanging), function: error.function,
-                reason: "\(path) did not return from \(error.function ?? "being loaded")")
+                reason: "\(path) did not return from \(error.function ?? "being loaded")",
+                recovery: readers.count > 1
+                    ? Recovery(
+                        "Remove the cards that you do not need: one of them may be slow or fail "
+                            + "(\(readers.joined(separator: ", "))).") : nil)
         }
     }
 
@@ -207,27 +213,6 @@ enum SharedObject {
         }
     }
 
-    /// Whether the file contains the name that OpenSC's modules report, whatever it is called. The
-    /// module's own description then decides.
-    static func mayNeedIsolation(_ path: String) -> Bool {
-        guard let file = FileManager.default.contents(atPath: path) else { return false }
-        return file.withUnsafeBytes { (bytes: UnsafeRawBufferPointer) -> Bool in
-            contains(bytes, Array("OpenSC".utf8))
-        }
-    }
-
-    private static func contains(_ bytes: UnsafeRawBufferPointer, _ text: [UInt8]) -> Bool {
-        guard let base = bytes.baseAddress, let first = text.first else { return false }
-        var start = 0
-        while start + text.count <= bytes.count {
-            let most: Int = bytes.count - text.count - start + 1
-            guard let found = memchr(base + start, Int32(first), most) else { return false }
-            if memcmp(found, text, text.count) == 0 { return true }
-            start = base.distance(to: UnsafeRawPointer(found)) + 1
-        }
-        return false
-    }
-
     /// Opens the file and checks that it has `C_GetFunctionList`. It is never closed: unloading a
     /// module would crash the threads that it started.
     static func open(_ path: String) throws(CryptokiError) {
@@ -304,6 +289,8 @@ struct ConfiguredModules: Sendable {
 
     /// The modules, sorted by name.
     let entries: [Entry]
+    /// The names of the files with `remote:`, which p11-kit starts or connects to itself.
+    let remotes: [String]
 
     /// The directory of modules without a path: `pkcs11` in the directory of p11-kit's library.
     static let moduleDirectory: String = {
@@ -346,6 +333,9 @@ struct ConfiguredModules: Sendable {
             }
         }
         let program = program.split(separator: "/").last.map(String.init) ?? program
+        remotes = settings.filter {
+            $1["module"] == nil && $1["remote"] != nil && Self.isEnabled($1, for: program)
+        }.keys.sorted()
         entries = settings.sorted { $0.key < $1.key }.compactMap { name, settings in
             guard let path = settings["module"], !path.isEmpty,
                 Self.isEnabled(settings, for: program),

@@ -118,7 +118,7 @@ final class RecoveryPolicy {
             case .returned(let value): Self.steps(for: value)
             case .tokenAbsent: [.findTokenAgain] + (showsNoToken ? restart : [])
             case .touchTimedOut: [.findTokenAgain]
-            case .keyAbsent, .stale: restart
+            case .keyAbsent, .keyReplaced, .stale: restart
             case .noReaders: profile.cachesStaleState ? restart : []
             default: []
             }

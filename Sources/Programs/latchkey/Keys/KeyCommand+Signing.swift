@@ -91,6 +91,8 @@ extension KeyCommand {
         }
 
         private static func write(_ bytes: Data, to path: String) throws(KeystoreError) {
+            // The path can be /dev/stdout.
+            StandardStreams.shareOutput()
             do {
                 try bytes.write(to: URL(filePath: path), options: .atomic)
             } catch {
