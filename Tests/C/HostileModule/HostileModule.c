@@ -14,6 +14,14 @@
      FUNCTION value TYPE HEX         C_GetAttributeValue: the value of attributes of TYPE
      FUNCTION cantlock               C_Initialize: rejects callers that use threads
      FUNCTION absent                 C_GetSlotList: no slot has a token
+     FUNCTION blank CODE             C_GetTokenInfo: CODE for tokens that are not initialized
+     FUNCTION nul                    C_GetTokenInfo: texts are padded with NUL
+     FUNCTION readonly CODE          C_OpenSession: CODE for read/write sessions
+     FUNCTION hidden                 C_FindObjects: no objects without a login
+     FUNCTION context CODE           C_Login: CODE for CKU_CONTEXT_SPECIFIC, after a login for CKR_USER_ALREADY_LOGGED_IN
+     FUNCTION refuse TYPE CODE       C_GenerateKeyPair: CODE if the private half has an attribute of TYPE
+     FUNCTION drop TYPE              C_GenerateKeyPair: ignores attributes of TYPE of the private half
+     FUNCTION id HEX                 C_GenerateKeyPair: another CKA_ID with as many bytes, at most 64
 
    strtoul reads CODE, TYPE and NUMBER. TIMES counts the uses of a line; a changed line starts a new count. The tests build the
    module with BuiltProduct.library. */
@@ -139,6 +147,18 @@ static int false_length(const char *function, CK_ULONG *length) {
     return 0;
 }
 
+/* The line of a function with this action. Returns whether the script has one. */
+static int find(const char *function, const char *action, struct rule *found) {
+    struct rule rules[LINES];
+    int count = read_script(rules);
+    for (int i = 0; i < count; i++)
+        if (!strcmp(rules[i].function, function) && !strcmp(rules[i].action, action)) {
+            *found = rules[i];
+            return 1;
+        }
+    return 0;
+}
+
 static int is_told(const char *function, const char *action) {
     struct rule rules[LINES];
     int count = read_script(rules);
@@ -163,13 +183,38 @@ static CK_RV Initialize(void *arguments) {
 static CK_RV Finalize(void *reserved) { PASS(C_Finalize, reserved); }
 static CK_RV GetInfo(CK_INFO *info) { PASS(C_GetInfo, info); }
 static CK_RV GetSlotInfo(CK_SLOT_ID slot, CK_SLOT_INFO *info) { PASS(C_GetSlotInfo, slot, info); }
-static CK_RV GetTokenInfo(CK_SLOT_ID slot, CK_TOKEN_INFO *info) { PASS(C_GetTokenInfo, slot, info); }
+static void pad_with_nul(CK_UTF8CHAR *text, size_t length) {
+    while (length > 0 && text[length - 1] == ' ') text[--length] = 0;
+}
+
+static CK_RV GetTokenInfo(CK_SLOT_ID slot, CK_TOKEN_INFO *info) {
+    struct rule rule;
+    CK_RV value;
+    if (before("C_GetTokenInfo", &value)) return value;
+    value = base->C_GetTokenInfo(slot, info);
+    if (value != CKR_OK) return value;
+    if (find("C_GetTokenInfo", "blank", &rule) && !(info->flags & CKF_TOKEN_INITIALIZED))
+        return strtoul(rule.argument, NULL, 0);
+    if (is_told("C_GetTokenInfo", "nul")) {
+        pad_with_nul(info->label, sizeof info->label);
+        pad_with_nul(info->manufacturerID, sizeof info->manufacturerID);
+        pad_with_nul(info->model, sizeof info->model);
+        pad_with_nul(info->serialNumber, sizeof info->serialNumber);
+    }
+    return value;
+}
 static CK_RV GetMechanismInfo(CK_SLOT_ID slot, CK_MECHANISM_TYPE type, CK_MECHANISM_INFO *info) {
     PASS(C_GetMechanismInfo, slot, type, info);
 }
 static CK_RV CloseSession(CK_SESSION_HANDLE session) { PASS(C_CloseSession, session); }
 static CK_RV GetSessionInfo(CK_SESSION_HANDLE session, CK_SESSION_INFO *info) { PASS(C_GetSessionInfo, session, info); }
 static CK_RV Login(CK_SESSION_HANDLE session, CK_USER_TYPE user, CK_BYTE *pin, CK_ULONG count) {
+    struct rule rule;
+    if (user == CKU_CONTEXT_SPECIFIC && find("C_Login", "context", &rule)) {
+        CK_RV code = strtoul(rule.argument, NULL, 0);
+        if (code == CKR_USER_ALREADY_LOGGED_IN) base->C_Login(session, user, pin, count);
+        return code;
+    }
     PASS(C_Login, session, user, pin, count);
 }
 static CK_RV Logout(CK_SESSION_HANDLE session) { PASS(C_Logout, session); }
@@ -190,13 +235,43 @@ static CK_RV DeriveKey(CK_SESSION_HANDLE session, CK_MECHANISM *mechanism, CK_OB
 static CK_RV GenerateKeyPair(CK_SESSION_HANDLE session, CK_MECHANISM *mechanism, CK_ATTRIBUTE *public_template,
                              CK_ULONG public_count, CK_ATTRIBUTE *private_template, CK_ULONG private_count,
                              CK_OBJECT_HANDLE *public_key, CK_OBJECT_HANDLE *private_key) {
+    struct rule rule;
+    CK_ATTRIBUTE public_copy[LINES], private_copy[LINES];
+    CK_BYTE id[64];
+    CK_ULONG count = 0, i;
+    if (public_count > LINES || private_count > LINES) return CKR_GENERAL_ERROR;
+    if (find("C_GenerateKeyPair", "refuse", &rule))
+        for (i = 0; i < private_count; i++)
+            if (private_template[i].type == strtoul(rule.argument, NULL, 0)) return strtoul(rule.more, NULL, 0);
+    memcpy(public_copy, public_template, public_count * sizeof *public_template);
+    int drops = find("C_GenerateKeyPair", "drop", &rule);
+    for (i = 0; i < private_count; i++)
+        if (!drops || private_template[i].type != strtoul(rule.argument, NULL, 0))
+            private_copy[count++] = private_template[i];
+    public_template = public_copy;
+    private_template = private_copy;
+    private_count = count;
+    if (find("C_GenerateKeyPair", "id", &rule)) {
+        CK_ULONG length = strlen(rule.argument) / 2;
+        for (i = 0; i < length && i < sizeof id; i++) {
+            char digits[3] = {rule.argument[2 * i], rule.argument[2 * i + 1], 0};
+            id[i] = (CK_BYTE)strtoul(digits, NULL, 16);
+        }
+        CK_ATTRIBUTE own_id = {CKA_ID, id, i};
+        for (i = 0; i < public_count; i++)
+            if (public_copy[i].type == CKA_ID) public_copy[i] = own_id;
+        for (i = 0; i < private_count; i++)
+            if (private_copy[i].type == CKA_ID) private_copy[i] = own_id;
+    }
     PASS(C_GenerateKeyPair, session, mechanism, public_template, public_count, private_template, private_count,
          public_key, private_key);
 }
 
 static CK_RV OpenSession(CK_SLOT_ID slot, CK_FLAGS flags, void *application, CK_NOTIFY notify,
                          CK_SESSION_HANDLE *session) {
+    struct rule rule;
     last_slot = slot;
+    if (flags & CKF_RW_SESSION && find("C_OpenSession", "readonly", &rule)) return strtoul(rule.argument, NULL, 0);
     PASS(C_OpenSession, slot, flags, application, notify, session);
 }
 
@@ -216,6 +291,12 @@ static CK_RV FindObjects(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE *objects, C
     CK_RV value;
     if (before("C_FindObjects", &value)) return value;
     value = base->C_FindObjects(session, objects, room, count);
+    if (value == CKR_OK && is_told("C_FindObjects", "hidden")) {
+        CK_SESSION_INFO info;
+        if (base->C_GetSessionInfo(session, &info) != CKR_OK || info.state == CKS_RW_PUBLIC_SESSION ||
+            info.state == CKS_RO_PUBLIC_SESSION)
+            *count = 0;
+    }
     false_length("C_FindObjects", count);
     return value;
 }

@@ -65,6 +65,51 @@ struct SharedCardTests {
             failed.count <= max(2, pairs / 25), "of \(2 * pairs) commands these failed: \(failed)")
     }
 
+    @Test(
+        .enabled(if: FileManager.default.fileExists(atPath: openSCModule), "needs OpenSC"),
+        .requires(program: "pkcs11-tool"))
+    func `concurrent signatures through OpenSC succeed, and pkcs11-tool keeps its login`()
+        async throws
+    {
+        try await VirtualYubiKey.current.provision(.authentication)
+        var machine = try Machine(tcti: "device:/nonexistent/tpm")
+        machine.environment["LATCHKEY_TOKEN"] = "pkcs11:id=%01?module-path=\(openSCModule)"
+        let made = try await machine.run("key", "create", "--json", pins: [Self.pin])
+        let id = try #require(made.json()["id"]?.string, "\(made.errors)")
+        let input = machine.directory.path(of: "digest")
+        try Data(repeating: 7, count: 32).write(to: URL(filePath: input))
+        let rounds = Repetitions.count(20, sample: 3)
+        let failures = try await withThrowingTaskGroup(of: [String].self) { group in
+            for _ in 0..<8 {
+                group.addTask { [machine] in
+                    var failures: [String] = []
+                    for _ in 0..<rounds {
+                        let outcome = try await machine.run(
+                            "key", "sign", id, "/dev/null", pins: [Self.pin])
+                        if outcome.status != 0 {
+                            failures.append("exit \(outcome.status ?? -1): \(outcome.errors)")
+                        }
+                    }
+                    return failures
+                }
+            }
+            group.addTask {
+                var failures: [String] = []
+                for round in 0..<2 * rounds {
+                    let outcome = try await SystemProgram("pkcs11-tool").result(of: [
+                        "--module", openSCModule, "--login", "--pin", Self.pin, "--sign",
+                        "--mechanism", "ECDSA", "--id", "01", "--input-file", input,
+                        "--output-file", "\(input).\(round)",
+                    ])
+                    if !outcome.isSuccess { failures.append("pkcs11-tool: \(outcome.text)") }
+                }
+                return failures
+            }
+            return try await group.reduce(into: []) { $0 += $1 }
+        }
+        #expect(failures == [])
+    }
+
     @Test(arguments: [SIGTERM, SIGHUP, SIGINT])
     func `a signal while the card waits for a touch leaves the card locked`(_ signal: Int32)
         async throws
@@ -103,4 +148,5 @@ struct SharedCardTests {
     }
 }
 
+private let openSCModule = "/usr/lib/x86_64-linux-gnu/opensc-pkcs11.so"
 private let yubicoModule = "/usr/lib/x86_64-linux-gnu/libykcs11.so"

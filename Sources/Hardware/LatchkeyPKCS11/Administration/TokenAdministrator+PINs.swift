@@ -16,10 +16,8 @@ extension TokenAdministrator {
             }
             let old = try await proof(.current, of: entry, to: operation)
             let new = try await newProof(for: entry, to: operation)
-            // tpm2-pkcs11 1.9.0 answers CKR_OK to a C_SetPIN without a login even if the TPM
-            // refused the old PIN.
-            try await administer(entry, as: .user, old) { (session) throws(CryptokiError) in
-                try session.setPIN(from: old, to: new)
+            try await administer(entry, as: .user) { (token) throws(CryptokiError) in
+                try await token.changePIN(from: old, to: new)
             }
             presence.accepted()
         }

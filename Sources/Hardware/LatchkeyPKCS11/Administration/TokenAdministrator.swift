@@ -236,8 +236,18 @@ extension TokenAdministrator {
         _ entry: TokenDirectory.Entry, as role: LoginRole, _ proof: LoginProof,
         _ body: @escaping @Sendable (Session) throws(CryptokiError) -> Void
     ) async throws(KeystoreError) {
+        try await administer(entry, as: role) { (token) throws(CryptokiError) in
+            try await token.withLogin(role, proof, body)
+        }
+    }
+
+    /// Runs `body`, which logs in and sets the PIN that the user gave last.
+    func administer(
+        _ entry: TokenDirectory.Entry, as role: LoginRole,
+        _ body: (Token) async throws(CryptokiError) -> Void
+    ) async throws(KeystoreError) {
         do {
-            try await Token.find(entry.uri, options: options.token).withLogin(role, proof, body)
+            try await body(Token.find(entry.uri, options: options.token))
         } catch {
             presence.rejected()
             if role == .user, error.function == "C_Login", error.returnValue == .pinIncorrect,

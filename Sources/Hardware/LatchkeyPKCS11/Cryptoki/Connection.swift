@@ -15,6 +15,8 @@ final class Connection: @unchecked Sendable {
     /// keeps it until it returns.
     var creationLock: ProcessLock?
     private let knownReader = Mutex("")
+    /// This process's turn with the card during an operation.
+    private var turn: ProcessLock?
     /// Whether a proof was sent since the token was last locked.
     private var isUnlocked = false
     /// Whether a task repeats a failed reset.
@@ -36,17 +38,21 @@ final class Connection: @unchecked Sendable {
     }
 
     /// Does `work` with a session, and repeats it as ``RecoveryPolicy`` decides. Afterwards the card is
-    /// locked, unless a policy keeps the login.
+    /// locked, unless a policy keeps the login. Other processes of this user wait with the card.
     func withRecovery<R>(_ work: (Session) throws(CryptokiError) -> R) throws(CryptokiError) -> R {
         let recovery = RecoveryPolicy(call.module.profile)
         return try end(
             Result { () throws(CryptokiError) in
+                try beginTurn()
                 do throws(CryptokiError) {
                     return try recovery.repeating(on: thread) { () throws(CryptokiError) in
                         let session = try open(recovery)
                         try recovery.checkProof()
                         session.beginAttempt(recovery)
-                        defer { recovery.hasUnsettledProof = session.hasUnsettledProof }
+                        defer {
+                            recovery.hasUnsettledProof = session.hasUnsettledProof
+                            recovery.hasRepeatableLogin = session.hasRepeatableLogin
+                        }
                         return try work(session)
                     } after: { (step, error) throws(CryptokiError) in
                         try recover(step, after: error)
@@ -90,8 +96,16 @@ final class Connection: @unchecked Sendable {
     /// A failed reset does not change the result, because a new key or PIN then exists on the
     /// token. The card is reset again in the background, after the next operation, and at exit.
     private func end<R>(_ result: Result<R, CryptokiError>) throws(CryptokiError) -> R {
+        defer { turn = nil }
         if isUnlocked, !login.isKept, !lockCard(within: call.deadlines.data) { resetLater() }
         return try result.get()
+    }
+
+    /// Waits for the turn with the card, once its reader is known.
+    private func beginTurn() throws(CryptokiError) {
+        guard turn == nil, !reader.isEmpty, call.module.profile.locking != .logout else { return }
+        turn = CardTurn.begun(reader: reader) { thread.isWorkAbandoned }
+        if thread.isWorkAbandoned { throw .cancelled }
     }
 
     /// Locks the card, which this process has unlocked.
@@ -132,6 +146,8 @@ final class Connection: @unchecked Sendable {
                 let isDone = try? await thread.run { [self] () throws(CryptokiError) in
                     // A new operation may have locked the token, or logged in under a policy that
                     // keeps the login.
+                    defer { turn = nil }
+                    try beginTurn()
                     let isDone =
                         !isUnlocked || login.isKept
                         || lockCard(within: Self.resetInterval)
@@ -186,13 +202,14 @@ final class Connection: @unchecked Sendable {
     {
         switch step {
         case .reopenSession: return close()
+        case .logInAgain: return close()
         // The system notices a removal after this time.
         case .findTokenAgain: usleep(settlingTime)
         case .readTokenAgain:
             try call.module.reinitialize(after: call.module.epoch, by: call)
         case .restartModule:
             // A module may have read the card while it was removed.
-            if error.kind == .stale || error.kind == .keyAbsent { usleep(settlingTime) }
+            if [.stale, .keyAbsent, .keyReplaced].contains(error.kind) { usleep(settlingTime) }
             try call.module.reinitialize(after: epoch == 0 ? call.module.epoch : epoch, by: call)
         }
         session = nil
@@ -201,6 +218,7 @@ final class Connection: @unchecked Sendable {
     /// The current slot of the token.
     private func findSlot(_ recovery: RecoveryPolicy) throws(CryptokiError) -> UInt {
         var found: [(TokenInformation, UInt)] = []
+        var failure: CryptokiError?
         let slots = try call.slots(withToken: true)
         recovery.showsNoToken = slots.isEmpty
         for slot in slots {
@@ -208,14 +226,20 @@ final class Connection: @unchecked Sendable {
                 let information = try call.tokenInformation(slot: slot)
                 if identity.matches(information) { found.append((information, slot)) }
             } catch {
-                // Ignore an error of another slot's token; an error of the module is thrown.
-                guard let value = error.returnValue,
-                    ![.deviceError, .cryptokiNotInitialized].contains(value)
-                else { throw error }
+                guard error.returnValue != nil else { throw error }
+                failure = failure ?? error
             }
+        }
+        // An error of another slot does not matter. If the token was not found, it may be in the
+        // slot that failed.
+        if found.isEmpty, let failure,
+            failure.returnValue == .deviceError || failure.returnValue == .cryptokiNotInitialized
+        {
+            throw failure
         }
         let slot = try identity.only(of: found, in: call.module)
         reader = try call.slotDescription(slot)
+        try beginTurn()
         return slot
     }
 

@@ -31,6 +31,8 @@ package struct CryptokiError: Error, Sendable {
         case tokenAmbiguous
         /// There is no such key, or one of its halves is missing.
         case keyAbsent
+        /// Another key has the ID of the stored one.
+        case keyReplaced
         /// More than one key matches.
         case keyAmbiguous
         /// The key is of another type than P-256.
@@ -48,6 +50,8 @@ package struct CryptokiError: Error, Sendable {
         /// The token's key does not have the requested protection, or its signature does not
         /// verify.
         case unsound
+        /// The module has no login for a single use of a key (`CKU_CONTEXT_SPECIFIC`).
+        case noContextLogin
         /// The user is not logged in: prompt for the PIN.
         case loginNeeded
         /// The user did not touch the token in time. Inferred: modules have no code for it.
@@ -63,6 +67,15 @@ package struct CryptokiError: Error, Sendable {
     package let reason: String
     /// The user's next step if it is not the usual one of ``kind``.
     let recovery: Recovery?
+    /// The ID of a new key that could not be deleted after the error, in hexadecimal digits.
+    private(set) var leftover: String?
+
+    /// This error with a key that stayed on the token.
+    func leaving(_ leftover: String) -> CryptokiError {
+        var error = self
+        error.leftover = leftover
+        return error
+    }
 
     init(_ kind: Kind, function: String? = nil, reason: String, recovery: Recovery? = nil) {
         self.kind = kind
@@ -131,6 +144,7 @@ extension ReturnValue {
     static let functionFailed = ReturnValue(rawValue: 0x006)
     static let argumentsBad = ReturnValue(rawValue: 0x007)
     static let cantLock = ReturnValue(rawValue: 0x00a)
+    static let attributeReadOnly = ReturnValue(rawValue: 0x010)
     static let attributeSensitive = ReturnValue(rawValue: 0x011)
     static let attributeTypeInvalid = ReturnValue(rawValue: 0x012)
     static let attributeValueInvalid = ReturnValue(rawValue: 0x013)
@@ -163,6 +177,7 @@ extension ReturnValue {
     static let tokenNotPresent = ReturnValue(rawValue: 0x0e0)
     static let tokenNotRecognized = ReturnValue(rawValue: 0x0e1)
     static let tokenWriteProtected = ReturnValue(rawValue: 0x0e2)
+    static let userAlreadyLoggedIn = ReturnValue(rawValue: 0x100)
     static let userNotLoggedIn = ReturnValue(rawValue: 0x101)
     static let userPINNotInitialized = ReturnValue(rawValue: 0x102)
     static let userTypeInvalid = ReturnValue(rawValue: 0x103)

@@ -305,6 +305,13 @@ extension Module {
         return try await loader.module()
     }
 
+    /// The files of several paths, each once. A path that can't be resolved stays as it is, and
+    /// loading it fails with the cause.
+    static func files(_ paths: [String]) -> [String] {
+        var known: Set<String> = []
+        return paths.map { (try? resolve($0)) ?? $0 }.filter { known.insert($0).inserted }
+    }
+
     /// The absolute path without symbolic links. A relative path is in p11-kit's module directory.
     static func resolve(_ path: String) throws(CryptokiError) -> String {
         // Never the working directory, which another user may control.

@@ -1,6 +1,7 @@
 internal import CPKCS11
 internal import FoundationEssentials
 internal import Glibc
+internal import Latchkey
 internal import LatchkeyPlatform
 internal import Synchronization
 
@@ -19,21 +20,39 @@ final class ModuleLoader: Sendable {
 
     func module() async throws(CryptokiError) -> Module {
         if let module = loaded.withLock({ $0 }) { return module }
-        let thread = thread
-        do {
-            return try await thread.run { () throws(CryptokiError) in
-                if let module = self.loaded.withLock({ $0 }) { return module }
-                let module = try self.load(on: thread)
-                self.loaded.withLock { $0 = module }
-                return module
+        do throws(CryptokiError) {
+            do throws(CryptokiError) {
+                return try await load()
+            } catch {
+                // The reset of a card by another program can block C_Initialize of OpenSC 0.23
+                // forever. The process is killed then, and the next one rarely meets a reset.
+                guard error.kind == .timedOut, error.function == "C_Initialize",
+                    process.withLock({ $0 }) != nil
+                else { throw error }
+                return try await load()
             }
         } catch {
             // A module that hangs while it is loaded can't be used at all; that is more specific
             // than a timeout.
             guard error.kind == .timedOut else { throw error }
+            let readers = CardReset.readersWithCards()
             throw CryptokiError(
                 .module(.hanging), function: error.function,
-                reason: "\(path) did not return from \(error.function ?? "being loaded")")
+                reason: "\(path) did not return from \(error.function ?? "being loaded")",
+                recovery: readers.count > 1
+                    ? Recovery(
+                        "Remove the cards that you do not need: one of them may be slow or fail "
+                            + "(\(readers.joined(separator: ", "))).") : nil)
+        }
+    }
+
+    private func load() async throws(CryptokiError) -> Module {
+        let thread = thread
+        return try await thread.run { () throws(CryptokiError) in
+            if let module = self.loaded.withLock({ $0 }) { return module }
+            let module = try self.load(on: thread)
+            self.loaded.withLock { $0 = module }
+            return module
         }
     }
 
@@ -56,6 +75,18 @@ final class ModuleLoader: Sendable {
         try SharedObject.check(path)
         guard path != SharedObject.p11Kit else { throw .proxyModule }
         guard options.isolation != .always else { return try loadIsolated(on: thread) }
+        // A module that may need isolation is not initialized in this process, where a hanging call
+        // can't be ended.
+        if options.isolation == .automatic, SharedObject.mayNeedIsolation(path) {
+            do throws(CryptokiError) {
+                let module = try loadIsolated(on: thread)
+                if module.profile.isolatesByDefault { return module }
+                module.finalize(by: module.caller(on: thread, deadlines: options.deadlines))
+            } catch {
+                guard error.kind == .module(.notIsolated) else { throw error }
+            }
+            process.withLock { $0 = nil }
+        }
         var functions = try thread.watch.during("dlopen", within: options.deadlines.load) {
             () throws(CryptokiError) in
             try SharedObject.open(path)
@@ -258,6 +289,8 @@ struct ConfiguredModules: Sendable {
 
     /// The modules, sorted by name.
     let entries: [Entry]
+    /// The names of the files with `remote:`, which p11-kit starts or connects to itself.
+    let remotes: [String]
 
     /// The directory of modules without a path: `pkcs11` in the directory of p11-kit's library.
     static let moduleDirectory: String = {
@@ -300,6 +333,9 @@ struct ConfiguredModules: Sendable {
             }
         }
         let program = program.split(separator: "/").last.map(String.init) ?? program
+        remotes = settings.filter {
+            $1["module"] == nil && $1["remote"] != nil && Self.isEnabled($1, for: program)
+        }.keys.sorted()
         entries = settings.sorted { $0.key < $1.key }.compactMap { name, settings in
             guard let path = settings["module"], !path.isEmpty,
                 Self.isEnabled(settings, for: program),

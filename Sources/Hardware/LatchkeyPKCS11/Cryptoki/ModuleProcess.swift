@@ -292,3 +292,26 @@ enum ChildSpawner {
         return process
     }
 }
+
+extension SharedObject {
+    /// Whether the file contains the name that OpenSC's modules report, whatever it is called. The
+    /// module's own description then decides.
+    static func mayNeedIsolation(_ path: String) -> Bool {
+        guard let file = FileManager.default.contents(atPath: path) else { return false }
+        return file.withUnsafeBytes { (bytes: UnsafeRawBufferPointer) -> Bool in
+            contains(bytes, Array("OpenSC".utf8))
+        }
+    }
+
+    private static func contains(_ bytes: UnsafeRawBufferPointer, _ text: [UInt8]) -> Bool {
+        guard let base = bytes.baseAddress, let first = text.first else { return false }
+        var start = 0
+        while start + text.count <= bytes.count {
+            let most: Int = bytes.count - text.count - start + 1
+            guard let found = memchr(base + start, Int32(first), most) else { return false }
+            if memcmp(found, text, text.count) == 0 { return true }
+            start = base.distance(to: UnsafeRawPointer(found)) + 1
+        }
+        return false
+    }
+}

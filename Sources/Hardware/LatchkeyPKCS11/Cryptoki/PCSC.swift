@@ -146,6 +146,16 @@ struct PCSCLibrary: Sendable {
         }
     }
 
+    /// The readers with a card; empty if PC/SC does not answer.
+    func readersWithCards() -> [String] {
+        var context = 0
+        guard Self.code(establish(Self.systemScope, nil, nil, &context)) == Self.success else {
+            return []
+        }
+        defer { _ = release(context) }
+        return readers(context).names.filter { hasCard($0, context) }
+    }
+
     private func hasCard(_ reader: String, _ context: Int) -> Bool {
         reader.withCString { name in
             // `SCARD_READERSTATE`: name, user data, known state, present state, length of the ATR,

@@ -11,6 +11,9 @@ final class RecoveryPolicy {
     enum Step: Hashable {
         /// Open a new session in the slot, and find the keys again.
         case reopenSession
+        /// Open a new session and send the accepted proof again: another program has ended the
+        /// login since, for example by a reset of the card.
+        case logInAgain
         /// Wait until the system has noticed the removal, search the token in all slots, and open a
         /// session there.
         case findTokenAgain
@@ -34,6 +37,8 @@ final class RecoveryPolicy {
     private var isConcluded = false
     /// Whether the token may have counted a proof of the last attempt as wrong.
     var hasUnsettledProof = false
+    /// Whether the last attempt logged in with a proof that can be sent again without a new prompt.
+    var hasRepeatableLogin = false
     /// Whether the module listed no token at all.
     var showsNoToken = false
 
@@ -108,16 +113,18 @@ final class RecoveryPolicy {
         }
         let steps: [Step] =
             switch error.kind {
+            case .returned(.userNotLoggedIn), .loginNeeded:
+                hasRepeatableLogin ? [.logInAgain] : []
             case .returned(let value): Self.steps(for: value)
             case .tokenAbsent: [.findTokenAgain] + (showsNoToken ? restart : [])
             case .touchTimedOut: [.findTokenAgain]
-            case .keyAbsent, .stale: restart
+            case .keyAbsent, .keyReplaced, .stale: restart
             case .noReaders: profile.cachesStaleState ? restart : []
             default: []
             }
         return steps.filter { step in
             switch step {
-            case .reopenSession, .findTokenAgain: !isSearch
+            case .reopenSession, .logInAgain, .findTokenAgain: !isSearch
             case .restartModule, .readTokenAgain: true
             }
         }

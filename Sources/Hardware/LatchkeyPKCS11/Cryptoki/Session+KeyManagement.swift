@@ -10,38 +10,41 @@ extension Session {
 
     /// Generates a key pair and checks it: not extractable, `CKA_VALUE` unreadable, the point on
     /// the curve. The self-test is ``selfTest(_:with:)``. Tries templates in the order of their
-    /// strictness.
+    /// strictness. A token may choose another `CKA_ID`, and may not support
+    /// `CKA_ALWAYS_AUTHENTICATE`.
     ///
     /// - Throws: `occupied`, `unsound` (both halves were destroyed), `unsupported`, `returned`.
     func generateKeyPair(_ request: KeyPairRequest) throws(CryptokiError) -> TokenKey {
-        try generate(request) { () throws(CryptokiError) in try key(id: request.id) }
+        try generate(request) { (id) throws(CryptokiError) in try key(id: id) }
     }
 
     /// Generates an RSA key pair for signatures, 2048 bits with the exponent 65537, and checks it.
     func generateRSAKeyPair(_ request: KeyPairRequest) throws(CryptokiError) -> RSATokenKey {
-        try generate(request) { () throws(CryptokiError) in try rsaKey(id: request.id) }
+        try generate(request) { (id) throws(CryptokiError) in try rsaKey(id: id) }
     }
 
     private func generate<Key: PrivateHalf>(
-        _ request: KeyPairRequest, read: () throws(CryptokiError) -> Key
+        _ request: KeyPairRequest, read: (Data) throws(CryptokiError) -> Key
     ) throws(CryptokiError) -> Key {
         try checkCancellation()
-        guard !request.alwaysAuthenticates || profile.takesAlwaysAuthenticate else {
-            throw CryptokiError(
-                .unsupported,
-                reason: "the module can't create a key that requires a proof for each use")
-        }
         guard try !isOccupied(id: request.id) else {
             throw CryptokiError(
                 .occupied, reason: "the CKA_ID \(request.id.hexadecimal) is in use on the token")
         }
-        try generateHalves(request)
-        return try destroyingOnError(request.id) { () throws(CryptokiError) in
-            let key = try read()
+        let halves = try generateHalves(request)
+        let id = try? identifier(of: halves.privateHalf)
+        let chosen = id.flatMap { $0.isEmpty ? nil : $0 } ?? request.id
+        // The halves of another key with the ID must not be read or destroyed in place of these.
+        if chosen != request.id, try objects(.privateKey, id: chosen).count != 1 {
+            try destroy(halves.privateHalf)
+            try destroy(halves.publicHalf)
+            throw CryptokiError(
+                .unsound, reason: "the token gave the new key the CKA_ID of another key")
+        }
+        return try destroyingOnError(chosen) { () throws(CryptokiError) in
+            let key = try read(chosen)
             try checkProtection(of: key, isGenerated: true)
-            guard !request.isPrivate || key.attributes.isPrivate != false,
-                !request.alwaysAuthenticates || key.attributes.alwaysAuthenticates == true
-            else {
+            guard !request.isPrivate || key.attributes.isPrivate != false else {
                 throw CryptokiError(
                     .unsound, reason: "the token did not give the key the requested protection")
             }
@@ -49,44 +52,69 @@ extension Session {
         }
     }
 
-    /// Destroys a new key if `body` throws.
+    /// Destroys a new key if `body` throws. The error names a key that stays.
     func destroyingOnError<R>(_ id: Data, _ body: () throws(CryptokiError) -> R)
         throws(CryptokiError) -> R
     {
         do {
             return try body()
         } catch {
-            // The user must see the first error.
-            try? destroyKey(id: id)
-            throw error
+            // A module that can't delete keys needs the explanation of ``GenerationAttempt``.
+            guard profile.deletesKeys, error.returnValue != .sessionHandleInvalid else {
+                throw error
+            }
+            let isGone = Result { () throws(CryptokiError) in
+                // An aborted signature stays active in its session and prevents the deletion.
+                try reopen(keepingLogin: true)
+                try destroyKey(id: id)
+                return try !isOccupied(id: id)
+            }
+            if case .success(true) = isGone { throw error }
+            throw error.leaving(id.hexadecimal)
         }
     }
 
     /// The function that generates keys.
     static let generation = "C_GenerateKeyPair"
 
-    private func generateHalves(_ request: KeyPairRequest) throws(CryptokiError) {
+    private func generateHalves(
+        _ request: KeyPairRequest
+    ) throws(CryptokiError) -> (publicHalf: ObjectHandle, privateHalf: ObjectHandle) {
         let function = Self.generation
         var value = ReturnValue.functionFailed
-        for isExplicit in profile.takesExtractable ? [true, false] : [false] {
+        var publicHalf: CK_OBJECT_HANDLE = 0
+        var privateHalf: CK_OBJECT_HANDLE = 0
+        var requests = [request]
+        if request.alwaysAuthenticates {
+            var lenient = request
+            lenient.alwaysAuthenticates = false
+            requests.append(lenient)
+        }
+        let templates = requests.flatMap { request in
+            [true, false].map { (request: request, isExplicit: $0) }
+        }
+        for (request, isExplicit) in templates {
             value = try call.answer(function, .person) { list in
                 var mechanism = CK_MECHANISM(
                     mechanism: request.use.mechanism.rawValue, pParameter: nil, ulParameterLen: 0)
-                var handles: (publicKey: CK_OBJECT_HANDLE, privateKey: CK_OBJECT_HANDLE) = (0, 0)
                 return publicTemplate(request).withAttributes { publicTemplate, publicCount in
                     privateTemplate(request, isExplicit: isExplicit).withAttributes {
                         template, count in
                         list.pointee.C_GenerateKeyPair?(
                             handle, &mechanism, publicTemplate, publicCount, template, count,
-                            &handles.publicKey,
-                            &handles.privateKey)
+                            &publicHalf, &privateHalf)
                     }
                 }
             }
-            guard value == .attributeTypeInvalid || value == .templateInconsistent else { break }
+            let refusals: [ReturnValue] = [
+                .attributeTypeInvalid, .attributeValueInvalid, .attributeReadOnly,
+                .templateInconsistent,
+            ]
+            guard refusals.contains(value) else { break }
         }
         switch value {
-        case .ok: return
+        case .ok:
+            return (ObjectHandle(rawValue: publicHalf), ObjectHandle(rawValue: privateHalf))
         case .mechanismInvalid, .functionNotSupported:
             throw CryptokiError(
                 .unsupported, function: function,
@@ -148,7 +176,11 @@ extension Session {
         // A hidden key can't be read.
         guard !key.attributes.isHidden else { return }
         guard key.attributes.isExtractable == false else {
-            throw CryptokiError(.unsound, reason: "the token allows extracting the key")
+            throw CryptokiError(
+                .unsound,
+                reason: key.attributes.isExtractable == nil
+                    ? "the token does not report whether the key can be extracted (CKA_EXTRACTABLE)"
+                    : "the token allows extracting the key")
         }
         for secret in key.secrets {
             // The buffer is cleared in case the token shows the secret.

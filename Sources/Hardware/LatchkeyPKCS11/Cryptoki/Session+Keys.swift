@@ -9,29 +9,70 @@ extension Session {
     ///   P-256).
     func key(id: Data) throws(CryptokiError) -> TokenKey {
         if let key = knownKeys[id] { return key }
-        let key = try readKey(
-            id: id, handles: objects(.privateKey, id: id), name: "the CKA_ID \(id.hexadecimal)")
+        let key = try key(id: id, label: nil)
         knownKeys[id] = key
         return key
     }
 
-    /// The key with a `CKA_ID` and this public half.
+    /// The key with a `CKA_ID` and this public half. Other keys may have the same ID. Cached until
+    /// logout.
     ///
-    /// - Throws: `keyAbsent`, also if another key has the ID.
+    /// - Throws: `keyAbsent`; `keyReplaced` if only other keys have the ID; `keyAmbiguous` if
+    ///   nothing tells which private half belongs to the public half.
     func key(id: Data, publicKey: PublicKey) throws(CryptokiError) -> TokenKey {
-        let key = try key(id: id)
-        guard key.publicKey == publicKey else {
-            throw CryptokiError(.keyAbsent, reason: "another key has the stored key's CKA_ID")
+        if let key = knownKeys[id], key.publicKey == publicKey { return key }
+        let handles = try objects(.privateKey, id: id)
+        guard !handles.isEmpty else { throw .keyAbsent("the CKA_ID \(id.hexadecimal)") }
+        let halves = try publicHalves(id: id)
+        guard let half = halves.first(where: { $0.publicKey == publicKey }) else {
+            throw CryptokiError(
+                halves.isEmpty ? .keyAbsent : .keyReplaced,
+                reason: "another key has the stored key's CKA_ID")
         }
+        let key = try readKey(id: id, try privateHalf(of: half, among: handles), half.publicKey)
+        knownKeys[id] = key
         return key
     }
 
     /// The one key with an ID and a label, each of which may be nil.
     func key(id: Data?, label: String?) throws(CryptokiError) -> TokenKey {
         let handles = try objects(.privateKey, id: id, label: label)
-        let name = [id.map { "the CKA_ID \($0.hexadecimal)" }, label.map { "the label \($0)" }]
+        let text = [id.map { "the CKA_ID \($0.hexadecimal)" }, label.map { "the label \($0)" }]
             .compactMap(\.self).joined(separator: " and ")
-        return try readKey(id: id, handles: handles, name: name.isEmpty ? "no name" : name)
+        let name = text.isEmpty ? "no name" : text
+        guard let handle = handles.first else { throw .keyAbsent(name) }
+        guard handles.count == 1 else {
+            throw CryptokiError(
+                .keyAmbiguous, reason: "the token has \(handles.count) private keys with \(name)")
+        }
+        let id = if let id { id } else { try identifier(of: handle) }
+        let own = try self.label(of: handle)
+        guard let publicKey = try publicKey(id: id, label: own) else {
+            try checkKeyType(id: id)
+            throw CryptokiError(
+                .keyAbsent,
+                reason: "the token shows no P-256 public key with the CKA_ID \(id.hexadecimal)")
+        }
+        return try readKey(id: id, handle, publicKey)
+    }
+
+    /// The private half that belongs to a public half with the same ID.
+    private func privateHalf(
+        of half: PublicHalf, among handles: [ObjectHandle]
+    ) throws(CryptokiError) -> ObjectHandle {
+        if let only = handles.first, handles.count == 1 { return only }
+        var named: [ObjectHandle] = []
+        for handle in handles {
+            // Some modules show the point of a private half too.
+            if try point(of: handle) == half.publicKey { return handle }
+            if try label(of: handle) == half.label { named.append(handle) }
+        }
+        guard let only = named.first, named.count == 1 else {
+            throw CryptokiError(
+                .keyAmbiguous,
+                reason: "the token has \(handles.count) private keys with one CKA_ID and one label")
+        }
+        return only
     }
 
     /// The key with a `CKA_ID`, for key agreement. Also finds a private half that the module hides
@@ -53,19 +94,38 @@ extension Session {
         }
     }
 
-    /// The public halves with a `CKA_ID` of 1 to 64 bytes, in the token's order. The key is nil for
-    /// another type than P-256.
-    func publicKeys() throws(CryptokiError) -> [(id: Data, label: String, publicKey: PublicKey?)] {
-        var keys: [(id: Data, label: String, publicKey: PublicKey?)] = []
-        var ids: Set<Data> = []
-        for object in try objects(.publicKey) {
-            let id = try identifier(of: object)
-            guard (1...64).contains(id.count), ids.insert(id).inserted else { continue }
-            do throws(CryptokiError) {
-                keys.append((id, try label(of: object), try publicKey(id: id)))
-            } catch {
-                guard [.keyAmbiguous, .malformed].contains(error.kind) else { throw error }
+    /// All keys that the token shows now, by their public halves, in the token's order; then the
+    /// private halves without a public one.
+    func visibleKeys() throws(CryptokiError) -> [VisibleKey] {
+        var keys: [VisibleKey] = []
+        for objectClass in [ObjectClass.publicKey, .privateKey] {
+            for object in try objects(objectClass) {
+                let (id, label) = (try identifier(of: object), try self.label(of: object))
+                if objectClass == .privateKey, keys.contains(where: { $0.id == id }) { continue }
+                var key = VisibleKey(id: id, label: label, publicKey: nil, problem: nil)
+                do throws(CryptokiError) {
+                    key.publicKey = try point(of: object)
+                    if key.publicKey == nil, objectClass == .privateKey {
+                        key.publicKey = try publicKey(id: id)
+                    }
+                    if key.publicKey == nil {
+                        key.problem = try otherType(of: object).map { "it is \($0)" }
+                            ?? "the token does not show its public half"
+                    }
+                } catch {
+                    guard [.malformed, .keyAmbiguous].contains(error.kind) else { throw error }
+                    key.problem = error.reason
+                }
+                if !(1...64).contains(id.count) {
+                    key.problem = "its CKA_ID has \(id.count) bytes, not 1 to 64"
+                }
+                keys.append(key)
             }
+        }
+        for index in keys.indices where keys[index].problem == nil {
+            let same = keys.count { $0.id == keys[index].id && $0.label == keys[index].label }
+            if same > 1 { keys[index].problem = "\(same) keys have its CKA_ID and its label" }
+            keys[index].sharesID = keys.count { $0.id == keys[index].id } > 1
         }
         return keys
     }
@@ -88,24 +148,30 @@ extension Session {
         }
     }
 
-    private func readKey(id: Data?, handles: [ObjectHandle], name: String) throws(CryptokiError)
-        -> TokenKey
-    {
-        guard let handle = handles.first else {
-            throw CryptokiError(.keyAbsent, reason: "the token shows no private key with \(name)")
+    /// Destroys both halves of a key, and no other key with the same ID. Halves that the token does
+    /// not show are not an error.
+    func destroyKey(id: Data, withHash publicKeyHash: Data) throws(CryptokiError) {
+        knownKeys[id] = nil
+        let (publicHalves, privateHalves) = (
+            try objects(.publicKey, id: id), try objects(.privateKey, id: id)
+        )
+        guard publicHalves.count > 1 || privateHalves.count > 1 else {
+            return try destroyKey(id: id)
         }
-        guard handles.count == 1 else {
-            throw CryptokiError(
-                .keyAmbiguous, reason: "the token has \(handles.count) private keys with \(name)")
+        let halves = try self.publicHalves(id: id)
+        guard let half = halves.first(where: { $0.publicKey.fingerprint == publicKeyHash }) else {
+            return
         }
-        let id = if let id { id } else { try identifier(of: handle) }
-        guard let publicKey = try publicKey(id: id) else {
-            try checkKeyType(id: id)
-            throw CryptokiError(
-                .keyAbsent,
-                reason: "the token shows no P-256 public key with the CKA_ID \(id.hexadecimal)")
+        if !privateHalves.isEmpty {
+            try destroy(try privateHalf(of: half, among: privateHalves))
         }
-        return TokenKey(
+        if let object = half.object { try destroy(object) }
+    }
+
+    private func readKey(
+        id: Data, _ handle: ObjectHandle, _ publicKey: PublicKey
+    ) throws(CryptokiError) -> TokenKey {
+        TokenKey(
             id: id, label: try label(of: handle), publicKey: publicKey,
             attributes: try attributes(of: handle), handle: handle)
     }
@@ -129,26 +195,97 @@ extension Data {
 
 extension Session {
     /// The public half of the key with a `CKA_ID`, from the public key object or else from the
-    /// key's certificate; nil if the token has neither. Needs no login.
+    /// key's certificate; nil if the token shows neither. Needs no login, but some tokens show it
+    /// only after one.
     ///
-    /// - Throws: `malformed` if it is not a point on P-256, `keyAmbiguous`.
-    func publicKey(id: Data) throws(CryptokiError) -> PublicKey? {
-        if let known = knownKeys[id] { return known.publicKey }
-        let half = try keyHalf(.publicKey, id: id)
-        for object in try [half].compactMap(\.self) + objects(.privateKey, id: id) {
-            if let point = try attribute(CKA_EC_POINT, of: object, most: ECPoint.maximumBytes),
-                !point.isEmpty
-            {
-                // Read the curve only for a point of another length: reading it costs one more call
-                // for each key.
-                if !ECPoint.lengths.contains(point.count), try isOnOtherCurve(object) { return nil }
-                return try ECPoint.publicKey(point)
+    /// - Parameters:
+    ///   - label: The key's label, which chooses among several keys with the ID.
+    ///   - hash: The hash of the expected public half, which chooses before the label.
+    /// - Throws: `malformed` if it is not a point on P-256; `keyAmbiguous` if several keys have the
+    ///   ID, and neither label nor hash chooses one.
+    func publicKey(
+        id: Data, label: String? = nil, hash: Data? = nil
+    ) throws(CryptokiError) -> PublicKey? {
+        if let known = knownKeys[id]?.publicKey, hash == nil || known.fingerprint == hash {
+            return known
+        }
+        let halves = try publicHalves(id: id)
+        if let hash {
+            return (halves.first { $0.publicKey.fingerprint == hash } ?? halves.first)?.publicKey
+        }
+        let named = halves.count > 1 ? halves.filter { $0.label == label } : halves
+        guard halves.isEmpty || named.count == 1 else {
+            throw CryptokiError(
+                .keyAmbiguous, reason: "the token has \(halves.count) public keys with one CKA_ID")
+        }
+        return named.first?.publicKey
+    }
+
+    /// The public halves on P-256 that the token shows for a `CKA_ID`: of public key objects, else
+    /// of private halves that show their point, else of certificates.
+    ///
+    /// - Throws: `malformed` if none is on P-256 and one is malformed.
+    private func publicHalves(id: Data) throws(CryptokiError) -> [PublicHalf] {
+        var failure: CryptokiError?
+        for objectClass in [ObjectClass.publicKey, .privateKey] {
+            var halves: [PublicHalf] = []
+            let found = try objects(objectClass, id: id)
+            for object in found {
+                do throws(CryptokiError) {
+                    guard let key = try point(of: object) else { continue }
+                    halves.append(
+                        PublicHalf(
+                            publicKey: key, label: try label(of: object),
+                            object: objectClass == .publicKey ? object : nil))
+                } catch {
+                    guard error.kind == .malformed else { throw error }
+                    failure = failure ?? error
+                }
             }
+            if !halves.isEmpty { return halves }
         }
-        for certificate in try certificates(id: id) {
-            if let key = certificate.publicKey { return key }
-        }
-        return nil
+        if let failure { throw failure }
+        // A key can have several certificates.
+        let keys = try certificates(id: id).compactMap(\.publicKey)
+        return keys.first.map { [PublicHalf(publicKey: $0, label: nil, object: nil)] } ?? []
+    }
+
+    /// The point that a half of a key shows; nil if it shows none, or is on another curve.
+    private func point(of object: ObjectHandle) throws(CryptokiError) -> PublicKey? {
+        guard let point = try attribute(CKA_EC_POINT, of: object, most: ECPoint.maximumBytes),
+            !point.isEmpty
+        else { return nil }
+        // Read the curve only for a point of another length: reading it costs one more call for
+        // each key.
+        if !ECPoint.lengths.contains(point.count), try isOnOtherCurve(object) { return nil }
+        return try ECPoint.publicKey(point)
+    }
+}
+
+/// The public half of a key with a certain `CKA_ID`.
+private struct PublicHalf {
+    let publicKey: PublicKey
+    /// nil if it was read from a certificate.
+    let label: String?
+    /// nil if it was not read from a public key object.
+    let object: ObjectHandle?
+}
+
+/// A key that a token shows, of any program and type.
+struct VisibleKey: Sendable {
+    let id: Data
+    let label: String
+    /// nil for a key of another type than P-256.
+    var publicKey: PublicKey?
+    /// Why it can't be used, as a clause.
+    var problem: String?
+    /// Whether another key has its ID.
+    var sharesID = false
+}
+
+extension CryptokiError {
+    fileprivate static func keyAbsent(_ name: String) -> CryptokiError {
+        CryptokiError(.keyAbsent, reason: "the token shows no private key with \(name)")
     }
 }
 

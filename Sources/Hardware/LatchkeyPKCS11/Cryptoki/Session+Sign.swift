@@ -47,7 +47,7 @@ extension Session {
         try check(
             value, from: "C_SignInit",
             unsupported: mechanism == .sha256RSA ? "RSA signatures with SHA-256" : nil)
-        if let proof { try sendProof(UInt(CKU_CONTEXT_SPECIFIC), proof) }
+        if let proof { try sendContextProof(proof) }
         let start = ContinuousClock.now
         var input = input
         var count = CK_ULONG(buffer.count)
@@ -61,6 +61,25 @@ extension Session {
     }
 }
 
+extension Session {
+    /// Sends the proof for one use. A module may answer that the user is logged in already: the
+    /// signature then shows whether the use was permitted.
+    private func sendContextProof(_ proof: LoginProof) throws(CryptokiError) {
+        do throws(CryptokiError) {
+            try sendProof(UInt(CKU_CONTEXT_SPECIFIC), proof)
+        } catch {
+            switch error.returnValue {
+            case .userAlreadyLoggedIn: return
+            case .userTypeInvalid, .functionNotSupported:
+                throw CryptokiError(
+                    .noContextLogin, function: error.function,
+                    reason: "the module can't check a PIN for a single use of a key: \(error.reason)")
+            default: throw error
+            }
+        }
+    }
+}
+
 /// `CK_MECHANISM_TYPE`.
 struct Mechanism: RawRepresentable, Hashable, Sendable {
     let rawValue: UInt
@@ -71,6 +90,37 @@ struct Mechanism: RawRepresentable, Hashable, Sendable {
     static let ecKeyPairGeneration = Mechanism(rawValue: 0x1040)
     static let ecdsa = Mechanism(rawValue: 0x1041)
     static let ecdh1Derive = Mechanism(rawValue: 0x1050)
+}
+
+/// The proof for a login.
+enum LoginProof: Sendable {
+    case pin(PIN)
+    /// A management key, SO PIN or PUK, as the bytes that the module accepts (ykcs11: 48
+    /// hexadecimal digits).
+    case secret(SecretBytes)
+    /// No bytes: the token itself prompts for a PIN or fingerprint (`C_Login` with a null PIN).
+    case protectedPath
+
+    /// Whether the user gives the proof at the token, which takes time.
+    var isVerifiedByToken: Bool { if case .protectedPath = self { true } else { false } }
+
+    /// Passes the bytes in Cryptoki's type; `body` must not write to them. Null for
+    /// ``protectedPath``.
+    func withBytes<R, E: Error>(_ body: (UnsafeMutablePointer<UInt8>?, UInt) throws(E) -> R)
+        throws(E) -> R
+    {
+        func lend(_ bytes: UnsafeRawBufferPointer) throws(E) -> R {
+            let pointer = bytes.baseAddress.map {
+                UnsafeMutableRawPointer(mutating: $0).assumingMemoryBound(to: UInt8.self)
+            }
+            return try body(pointer, UInt(bytes.count))
+        }
+        switch self {
+        case .pin(let pin): return try pin.withUnsafeBytes(lend)
+        case .secret(let secret): return try secret.withUnsafeBytes(lend)
+        case .protectedPath: return try body(nil, 0)
+        }
+    }
 }
 
 extension Session {

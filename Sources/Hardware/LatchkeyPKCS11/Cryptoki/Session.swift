@@ -11,19 +11,23 @@ final class Session {
     let profile: ModuleProfile
     let call: Caller
     let slot: UInt
-    let handle: UInt
+    /// Changes only in ``reopen(keepingLogin:)``.
+    private(set) var handle: UInt
     /// A cache of keys until logout: finding a key takes longer the more keys the token has.
     var knownKeys: [Data: TokenKey] = [:]
     /// Whether a proof was sent and the token may have counted it as wrong. It must not be sent
     /// again without a new prompt.
     private(set) var hasUnsettledProof = false
+    /// Whether the token accepted a proof in this attempt, and would accept it again without a new
+    /// action of the user.
+    private(set) var hasRepeatableLogin = false
     /// Whether an earlier attempt of the operation failed.
     private(set) var isRepeated = false
     private var mayBeStale = false
     private let thread: TokenThread
     private let noteProof: () -> Void
 
-    /// Opens a session; a read-only one if the token is write-protected.
+    /// Opens a session; a read-only one if the token refuses others.
     ///
     /// - Parameter noteProof: Called before each proof is sent to the token.
     init(slot: UInt, call: Caller, thread: TokenThread, noteProof: @escaping () -> Void)
@@ -34,19 +38,35 @@ final class Session {
         self.thread = thread
         self.noteProof = noteProof
         profile = call.module.profile
+        handle = try Self.open(slot, call)
+    }
+
+    private static func open(_ slot: UInt, _ call: Caller) throws(CryptokiError) -> UInt {
         var session: CK_SESSION_HANDLE = 0
         let function = "C_OpenSession"
         let serial = UInt(CKF_SERIAL_SESSION)
         var value = try call.answer(function) {
             $0.pointee.C_OpenSession?(slot, serial | UInt(CKF_RW_SESSION), nil, nil, &session)
         }
-        if value == .tokenWriteProtected {
-            value = try call.answer(function) {
+        if [.tokenWriteProtected, .sessionReadOnly, .sessionCount].contains(value) {
+            let readOnly = try call.answer(function) {
                 $0.pointee.C_OpenSession?(slot, serial, nil, nil, &session)
             }
+            if readOnly == .ok { value = .ok }
         }
         guard value == .ok else { throw CryptokiError(value, from: function) }
-        handle = session
+        return session
+    }
+
+    /// Replaces the session by a new one, in which no operation is active.
+    ///
+    /// - Parameter keepsLogin: Whether the login stays. It ends with the last session.
+    func reopen(keepingLogin keepsLogin: Bool) throws(CryptokiError) {
+        knownKeys = [:]
+        if !keepsLogin { close() }
+        let new = try Self.open(slot, call)
+        if keepsLogin { close() }
+        handle = new
     }
 
     /// Closes the session. Ignores errors, since there is nothing left to do.
@@ -81,6 +101,7 @@ final class Session {
         isRepeated = recovery.isRepeating
         mayBeStale = recovery.mayBeStale
         hasUnsettledProof = false
+        hasRepeatableLogin = false
     }
 
     /// Throws `stale` if the token's state is not the expected one and the module may show an old
@@ -99,10 +120,15 @@ final class Session {
 }
 
 extension Session {
-    /// The role that is logged in, as the token reports (`C_GetSessionInfo`); nil if none.
+    /// The role that is logged in, as the token reports (`C_GetSessionInfo`); nil if none, or if
+    /// the module does not report it.
     func loggedInRole() throws(CryptokiError) -> LoginRole? {
         var info = CK_SESSION_INFO()
-        try call("C_GetSessionInfo") { $0.pointee.C_GetSessionInfo?(handle, &info) }
+        let value = try call.optionalAnswer("C_GetSessionInfo") {
+            $0.pointee.C_GetSessionInfo?(handle, &info)
+        }
+        guard value != .functionNotSupported else { return nil }
+        guard value == .ok else { throw CryptokiError(value, from: "C_GetSessionInfo") }
         // CKS_RO_USER_FUNCTIONS, CKS_RW_USER_FUNCTIONS and CKS_RW_SO_FUNCTIONS (PKCS#11 2.40
         // section 3.5).
         return switch info.state {
@@ -121,7 +147,14 @@ extension Session {
         try checkCancellation()
         if try loggedInRole() != nil { try logout() }
         do throws(CryptokiError) {
-            try sendProof(role.rawValue, proof)
+            do throws(CryptokiError) {
+                try sendProof(role.rawValue, proof)
+            } catch {
+                // The token did not check the proof: a login that was not ended before.
+                guard error.returnValue == .userAlreadyLoggedIn else { throw error }
+                try reopen(keepingLogin: false)
+                try sendProof(role.rawValue, proof)
+            }
         } catch {
             // OpenSC's answer for a card that reports a wrong PIN without the attempts left (status
             // word 6982).
@@ -135,9 +168,11 @@ extension Session {
     /// Logs out and forgets the handles of private objects. Not an error if there is no login.
     func logout() throws(CryptokiError) {
         knownKeys = [:]
-        let value = try call.answer("C_Logout") { $0.pointee.C_Logout?(handle) }
-        guard value == .ok || value == .userNotLoggedIn else {
-            throw CryptokiError(value, from: "C_Logout")
+        let value = try call.optionalAnswer("C_Logout") { $0.pointee.C_Logout?(handle) }
+        switch value {
+        case .ok, .userNotLoggedIn: return
+        case .functionNotSupported: try reopen(keepingLogin: false)
+        default: throw CryptokiError(value, from: "C_Logout")
         }
     }
 
@@ -163,13 +198,17 @@ extension Session {
 
     /// `C_Login`, also for `CKU_CONTEXT_SPECIFIC`.
     func sendProof(_ userType: UInt, _ proof: LoginProof) throws(CryptokiError) {
-        // A PIN can be the request for a fingerprint.
-        let kind: Caller.Kind =
-            proof.isVerifiedByToken || profile.fingerprintPIN != nil ? .person : .proof
         try proof.withBytes { bytes, count throws(CryptokiError) in
-            try callWithProof("C_Login", kind) {
+            // A PIN can be the request for a fingerprint.
+            let isRequest =
+                profile.fingerprintPIN.map {
+                    UnsafeBufferPointer(start: bytes, count: Int(count)).elementsEqual($0.utf8)
+                } ?? false
+            let needsUser = proof.isVerifiedByToken || isRequest
+            try callWithProof("C_Login", needsUser ? .person : .proof) {
                 $0.pointee.C_Login?(handle, userType, bytes, count)
             }
+            hasRepeatableLogin = !needsUser
         }
     }
 
@@ -184,39 +223,11 @@ extension Session {
         noteProof()
         hasUnsettledProof = true
         let value = try call.answer(function, kind, body)
-        hasUnsettledProof = ![.ok, .sessionHandleInvalid, .cryptokiNotInitialized].contains(value)
+        let unchecked: [ReturnValue] = [
+            .ok, .sessionHandleInvalid, .cryptokiNotInitialized, .userAlreadyLoggedIn,
+        ]
+        hasUnsettledProof = !unchecked.contains(value)
         guard value == .ok else { throw CryptokiError(value, from: function) }
-    }
-}
-
-/// The proof for a login.
-enum LoginProof: Sendable {
-    case pin(PIN)
-    /// A management key, SO PIN or PUK, as the bytes that the module accepts (ykcs11: 48
-    /// hexadecimal digits).
-    case secret(SecretBytes)
-    /// No bytes: the token itself prompts for a PIN or fingerprint (`C_Login` with a null PIN).
-    case protectedPath
-
-    /// Whether the user gives the proof at the token, which takes time.
-    var isVerifiedByToken: Bool { if case .protectedPath = self { true } else { false } }
-
-    /// Passes the bytes in Cryptoki's type; `body` must not write to them. Null for
-    /// ``protectedPath``.
-    func withBytes<R, E: Error>(_ body: (UnsafeMutablePointer<UInt8>?, UInt) throws(E) -> R)
-        throws(E) -> R
-    {
-        func lend(_ bytes: UnsafeRawBufferPointer) throws(E) -> R {
-            let pointer = bytes.baseAddress.map {
-                UnsafeMutableRawPointer(mutating: $0).assumingMemoryBound(to: UInt8.self)
-            }
-            return try body(pointer, UInt(bytes.count))
-        }
-        switch self {
-        case .pin(let pin): return try pin.withUnsafeBytes(lend)
-        case .secret(let secret): return try secret.withUnsafeBytes(lend)
-        case .protectedPath: return try body(nil, 0)
-        }
     }
 }
 

@@ -1,16 +1,13 @@
 internal import CPKCS11
 
-/// A token's description of itself: `C_GetTokenInfo` (PKCS#11 2.40 section 5.5), without blank
-/// padding.
+/// A token's description of itself: `C_GetTokenInfo` (PKCS#11 2.40 section 5.5).
 package struct TokenInformation: Hashable, Sendable {
-    /// At most 32 bytes.
-    package let label: String
-    /// At most 32 bytes.
-    package let manufacturer: String
-    /// At most 16 bytes.
-    package let model: String
-    /// At most 16 bytes.
-    package let serial: String
+    /// Identifies the token. The following texts are only for the user.
+    let texts: TokenTexts
+    package var label: String { texts.label.text }
+    package var manufacturer: String { texts.manufacturer.text }
+    package var model: String { texts.model.text }
+    package var serial: String { texts.serial.text }
     package private(set) var flags: Flags
     /// The length of a PIN in bytes; nil if the token reports no valid range.
     package let pinLength: ClosedRange<Int>?
@@ -89,10 +86,9 @@ package struct TokenInformation: Hashable, Sendable {
 
 extension TokenInformation {
     init(_ info: CK_TOKEN_INFO) {
-        label = String(blankPadded: info.label)
-        manufacturer = String(blankPadded: info.manufacturerID)
-        model = String(blankPadded: info.model)
-        serial = String(blankPadded: info.serialNumber)
+        texts = TokenTexts(
+            label: TokenText(field: info.label), manufacturer: TokenText(field: info.manufacturerID),
+            model: TokenText(field: info.model), serial: TokenText(field: info.serialNumber))
         flags = Flags(rawValue: info.flags)
         // Modules write 0, 255 and CK_UNAVAILABLE_INFORMATION here; ignore an invalid range.
         let most = 4096
@@ -105,23 +101,23 @@ extension TokenInformation {
         if isSoftHSM { flags.subtract([.userPINCountLow, .securityOfficerPINCountLow]) }
     }
 
-    /// The information in Cryptoki's structure, for p11-kit's matching.
+    /// The texts in Cryptoki's structure, for p11-kit's URIs.
     var cryptokiInfo: CK_TOKEN_INFO {
         var info = CK_TOKEN_INFO()
-        withUnsafeMutableBytes(of: &info.label) { $0.fill(blankPadding: label) }
-        withUnsafeMutableBytes(of: &info.manufacturerID) { $0.fill(blankPadding: manufacturer) }
-        withUnsafeMutableBytes(of: &info.model) { $0.fill(blankPadding: model) }
-        withUnsafeMutableBytes(of: &info.serialNumber) { $0.fill(blankPadding: serial) }
-        info.flags = flags.rawValue
+        withUnsafeMutableBytes(of: &info.label) { $0.fill(blankPadding: texts.label) }
+        withUnsafeMutableBytes(of: &info.manufacturerID) {
+            $0.fill(blankPadding: texts.manufacturer)
+        }
+        withUnsafeMutableBytes(of: &info.model) { $0.fill(blankPadding: texts.model) }
+        withUnsafeMutableBytes(of: &info.serialNumber) { $0.fill(blankPadding: texts.serial) }
         return info
     }
 }
 
 extension UnsafeMutableRawBufferPointer {
-    /// Writes text into Cryptoki's structures, truncated if it is too long.
-    fileprivate func fill(blankPadding text: String) {
+    fileprivate func fill(blankPadding text: TokenText) {
         initializeMemory(as: UInt8.self, repeating: 0x20)
-        copyBytes(from: text.utf8.prefix(count))
+        copyBytes(from: text.printed.prefix(count))
     }
 }
 
@@ -153,6 +149,13 @@ extension TokenInformation {
 }
 
 extension Caller {
+    /// Calls a function that a module may lack: then the answer is `CKR_FUNCTION_NOT_SUPPORTED`.
+    func optionalAnswer(
+        _ function: String, _ body: (UnsafeMutablePointer<CK_FUNCTION_LIST>) -> CK_RV?
+    ) throws(CryptokiError) -> ReturnValue {
+        try answer(function) { body($0) ?? ReturnValue.functionNotSupported.rawValue }
+    }
+
     /// More slots than any machine has.
     private static let maximumSlots = 1024
 

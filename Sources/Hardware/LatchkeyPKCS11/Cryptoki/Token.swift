@@ -134,6 +134,28 @@ final class Token: Sendable {
         }
     }
 
+    /// Changes the user's PIN.
+    ///
+    /// Logs in first: tpm2-pkcs11 1.9.0 answers `CKR_OK` to a `C_SetPIN` without a login even if the
+    /// TPM refused the old PIN. An expired PIN can't log in, but can be changed (PKCS#11 2.40
+    /// section 5.6); the new PIN then logs in as a check.
+    func changePIN(from old: LoginProof, to new: LoginProof) async throws(CryptokiError) {
+        do throws(CryptokiError) {
+            try await withLogin(.user, old) { (session) throws(CryptokiError) in
+                // A PIN error after the login concerns the new PIN, whatever the module reports.
+                try session.setPIN(from: old, to: new)
+            }
+        } catch {
+            guard error.function == "C_Login", error.returnValue == .pinExpired else { throw error }
+            try await withSession { [login] (session) throws(CryptokiError) in
+                login.forget()
+                try session.logout()
+                try session.setPIN(from: old, to: new)
+            }
+            try await withLogin(.user, new) { (_) throws(CryptokiError) in }
+        }
+    }
+
     /// The state of the user's PIN, from the token's flags and the card's counter.
     ///
     /// - Parameters:
@@ -189,28 +211,35 @@ extension Module {
 
 /// Identifies a token after it was removed and plugged in again, in any slot.
 struct TokenIdentity: Hashable, Sendable {
-    let manufacturer: String
-    let model: String
-    let serial: String
+    let texts: TokenTexts
     /// Whether several slots show this serial number. OpenSC has one slot for each PIN of a card.
     let sharesSerial: Bool
-    /// nil if the label of the same token may change: OpenSC shows the subject of a certificate.
-    let label: String?
+    /// Whether the label of the same token may change: OpenSC shows the subject of a certificate.
+    let hasFixedLabel: Bool
 
     /// - Parameter all: The tokens in all slots of the module.
     init(_ token: TokenInformation, among all: [TokenInformation] = [], in profile: ModuleProfile) {
-        manufacturer = token.manufacturer
-        model = token.model
-        serial = token.serial
-        let hasSerial = token.serial.contains { $0 != "0" }
-        sharesSerial = hasSerial && all.count { $0.hasSameSerial(as: token) } > 1
-        label = profile.family == .opensc && hasSerial && !sharesSerial ? nil : token.label
+        texts = token.texts
+        let hasSerial = texts.hasSerial
+        sharesSerial = hasSerial && all.count { $0.texts.isSameDevice(as: token.texts) } > 1
+        hasFixedLabel = profile.family != .opensc || !hasSerial || sharesSerial
     }
 
     func matches(_ token: TokenInformation) -> Bool {
-        manufacturer == token.manufacturer && model == token.model && serial == token.serial
-            && label.map { $0 == token.label } ?? true
+        texts.isSameDevice(as: token.texts) && (!hasFixedLabel || texts.label == token.texts.label)
     }
+
+    static func == (left: TokenIdentity, right: TokenIdentity) -> Bool {
+        left.texts.isSameDevice(as: right.texts) && left.fixedLabel == right.fixedLabel
+            && left.sharesSerial == right.sharesSerial
+    }
+
+    func hash(into hasher: inout Hasher) {
+        hasher.combine(texts.serial)
+        hasher.combine(fixedLabel)
+    }
+
+    var fixedLabel: TokenText? { hasFixedLabel ? texts.label : nil }
 
     /// Returns the token or slot in a module that was found for this identity.
     ///
@@ -225,12 +254,6 @@ struct TokenIdentity: Hashable, Sendable {
             throw .ambiguous(found.map { ($0.information, module.path) })
         }
         return first.value
-    }
-}
-
-extension TokenInformation {
-    fileprivate func hasSameSerial(as other: TokenInformation) -> Bool {
-        manufacturer == other.manufacturer && model == other.model && serial == other.serial
     }
 }
 
@@ -249,7 +272,8 @@ extension CryptokiError {
 extension TokenIdentity: CustomStringConvertible {
     /// For example `“latchkey” (serial 0123456789abcdef)`.
     var description: String {
-        let name = label ?? model
+        let name = (fixedLabel ?? texts.model).text
+        let serial = texts.serial.text
         return serial.isEmpty ? "“\(name)”" : "“\(name)” (serial \(serial))"
     }
 }

@@ -53,18 +53,26 @@ public struct TokenDirectory: Sendable {
         configured: Bool = true, paths: [String] = [], options: TokenOptions = TokenOptions()
     ) async -> TokenDirectory {
         let all = (configured ? ConfiguredModules().entries.map(\.path) : []) + paths
-        // A module may be configured under two names.
-        let resolved = all.map { (try? Module.resolve($0)) ?? $0 }
-        let unique = Set(resolved).sorted()
+        let remotes = configured ? ConfiguredModules().remotes : []
+        let skipped = remotes.map { name in
+            Failure(
+                modulePath: "\(name).module",
+                error: CryptokiError(
+                    .unsupported, reason: "its configuration has `remote:` and names no module file",
+                    recovery: Recovery(
+                        "Run `p11-kit server` for the remote token, and name p11-kit-client.so with `module-path=` in the URI."
+                    )))
+        }
         return await withTaskGroup { group in
-            for path in unique {
+            for path in Module.files(all) {
                 group.addTask { await readModule(path, options) }
             }
             var parts: [TokenDirectory] = []
             for await part in group { parts.append(part) }
             return TokenDirectory(
                 tokens: parts.flatMap(\.tokens).sorted { $0.uri.string < $1.uri.string },
-                failures: parts.flatMap(\.failures).sorted { $0.modulePath < $1.modulePath })
+                failures: (parts.flatMap(\.failures) + skipped)
+                    .sorted { $0.modulePath < $1.modulePath })
         }
     }
 

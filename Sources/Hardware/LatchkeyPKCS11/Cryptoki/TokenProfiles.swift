@@ -40,10 +40,6 @@ package struct ModuleProfile: Hashable, Sendable {
     }
 
     package let family: Family
-    /// Whether a private key's template may hold `CKA_EXTRACTABLE`.
-    var takesExtractable = true
-    /// Whether a private key's template may hold `CKA_ALWAYS_AUTHENTICATE`.
-    var takesAlwaysAuthenticate = true
     /// Whether the module reports `CKA_SENSITIVE`, `CKA_NEVER_EXTRACTABLE` and `CKA_LOCAL` of a
     /// generated key correctly.
     var reportsProtection = true
@@ -127,8 +123,7 @@ extension ModuleProfile {
     /// a YubiKey Bio (yubico-piv-tool, change 547).
     static func ykcs11(_ version: ModuleInformation.Version) -> ModuleProfile {
         ModuleProfile(
-            family: .ykcs11, takesExtractable: false, takesAlwaysAuthenticate: false,
-            generator: .securityOfficer, usesSlotIDs: true, deletesKeys: false,
+            family: .ykcs11, generator: .securityOfficer, usesSlotIDs: true, deletesKeys: false,
             unblocking: .prefixedSetPIN,
             signsWithoutLogin: false, hiddenHalfDistance: knownHandles.contains(version) ? 25 : nil,
             cachesStaleState: true,
@@ -195,6 +190,47 @@ extension ModuleInformation {
 extension ModuleInformation.Version {
     init(_ version: CK_VERSION) {
         self.init(major: version.major, minor: version.minor)
+    }
+}
+
+/// A text of Cryptoki's structures as the module wrote it. Two texts are equal if they differ only
+/// in the blanks and NULs at their ends, with which modules pad them.
+package struct TokenText: Hashable, Sendable {
+    /// The bytes without the padding.
+    let bytes: [UInt8]
+    /// The bytes with NULs at the end, as p11-kit and its programs compare them.
+    let printed: [UInt8]
+
+    init(_ field: some Sequence<UInt8>) {
+        func prefix(_ bytes: [UInt8], without padding: [UInt8]) -> [UInt8] {
+            Array(bytes.prefix((bytes.lastIndex { !padding.contains($0) } ?? -1) + 1))
+        }
+        printed = prefix(Array(field), without: [0x20])
+        bytes = prefix(printed, without: [0x20, 0])
+    }
+
+    init<Field>(field: Field) { self = withUnsafeBytes(of: field) { TokenText($0) } }
+
+    /// The text for the user.
+    package var text: String { bytes.withUnsafeBytes { String(blankPadded: $0) } }
+
+    package static func == (left: TokenText, right: TokenText) -> Bool { left.bytes == right.bytes }
+    package func hash(into hasher: inout Hasher) { hasher.combine(bytes) }
+}
+
+/// The texts that identify a token (`CK_TOKEN_INFO`).
+package struct TokenTexts: Hashable, Sendable {
+    let label: TokenText
+    let manufacturer: TokenText
+    let model: TokenText
+    let serial: TokenText
+
+    /// Whether the serial number can identify the token.
+    var hasSerial: Bool { serial.bytes.contains { ![UInt8(ascii: "0"), 0x20, 0].contains($0) } }
+
+    /// Whether two tokens differ at most in their labels.
+    func isSameDevice(as other: TokenTexts) -> Bool {
+        manufacturer == other.manufacturer && model == other.model && serial == other.serial
     }
 }
 

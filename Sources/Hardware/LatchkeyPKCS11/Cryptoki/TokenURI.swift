@@ -12,14 +12,16 @@ internal import Synchronization
 public struct TokenURI: Hashable, Sendable {
     /// The URI in p11-kit's spelling.
     package let string: String
+    /// The texts of the token; nil for any.
+    let labelText, manufacturerText, modelText, serialText: TokenText?
     /// The token's label (`token`), or nil for any.
-    public let label: String?
+    public var label: String? { labelText?.text }
     /// The token's manufacturer, or nil for any.
-    package let manufacturer: String?
+    package var manufacturer: String? { manufacturerText?.text }
     /// The token's model, or nil for any.
-    package let model: String?
+    package var model: String? { modelText?.text }
     /// The token's serial number, or nil for any.
-    package let serial: String?
+    package var serial: String? { serialText?.text }
     /// `id`: the key's `CKA_ID`, if the URI has it.
     package let keyID: Data?
     /// `object`: the key's `CKA_LABEL`, if the URI has it.
@@ -44,10 +46,10 @@ public struct TokenURI: Hashable, Sendable {
 
     private init(_ parsed: ParsedURI) throws(CryptokiError) {
         string = try parsed.formatted()
-        label = parsed.tokenText(\.label)
-        manufacturer = parsed.tokenText(\.manufacturerID)
-        model = parsed.tokenText(\.model)
-        serial = parsed.tokenText(\.serialNumber)
+        labelText = parsed.tokenText(\.label)
+        manufacturerText = parsed.tokenText(\.manufacturerID)
+        modelText = parsed.tokenText(\.model)
+        serialText = parsed.tokenText(\.serialNumber)
         keyID = parsed.attribute(CKA_ID).map { Data($0) }
         keyLabel = parsed.attribute(CKA_LABEL).map { String(decoding: $0, as: UTF8.self) }
         modulePath = parsed.modulePath
@@ -57,26 +59,29 @@ public struct TokenURI: Hashable, Sendable {
     /// Whether the URI names a key.
     package var namesKey: Bool { keyID != nil || keyLabel != nil }
 
-    /// The files of the modules that the URI may mean.
+    /// The files of the modules that the URI may mean, each once, without symbolic links.
     ///
     /// - Throws: `module(.missing)` for a `module-name` that p11-kit does not configure.
     func modulePaths() throws(CryptokiError) -> [String] {
-        if let modulePath { return [modulePath] }
+        if let modulePath { return Module.files([modulePath]) }
         let configured = ConfiguredModules().entries
-        guard let moduleName else { return configured.map(\.path) }
+        guard let moduleName else { return Module.files(configured.map(\.path)) }
         let named = configured.filter { $0.name == moduleName }
         guard !named.isEmpty else {
             throw CryptokiError(
                 .module(.missing),
                 reason: "p11-kit configures no module with the name \(moduleName)")
         }
-        return named.map(\.path)
+        return Module.files(named.map(\.path))
     }
 
     /// Whether the URI matches a token. Ignores module and key.
     package func matches(_ token: TokenInformation) -> Bool {
-        guard let parsed = try? ParsedURI(string) else { return false }
-        return parsed.matches(token)
+        let texts = token.texts
+        return [
+            (labelText, texts.label), (manufacturerText, texts.manufacturer),
+            (modelText, texts.model), (serialText, texts.serial),
+        ].allSatisfy { $0 == nil || $0 == $1 }
     }
 }
 
@@ -187,10 +192,10 @@ final class ParsedURI {
     }
 
     /// A text attribute of the token; nil if the URI does not have it (its first byte is then 0).
-    func tokenText<T>(_ field: KeyPath<CK_TOKEN_INFO, T>) -> String? {
+    func tokenText<T>(_ field: KeyPath<CK_TOKEN_INFO, T>) -> TokenText? {
         guard let info = p11_kit_uri_get_token_info(uri) else { return nil }
         return withUnsafeBytes(of: info.pointee[keyPath: field]) { bytes in
-            bytes.first == 0 ? nil : String(blankPadded: bytes)
+            bytes.first == 0 ? nil : TokenText(bytes)
         }
     }
 
@@ -200,24 +205,22 @@ final class ParsedURI {
             UnsafeRawBufferPointer(
                 start: attribute.pValue, count: Int(clamping: attribute.ulValueLen)))
     }
-
-    func matches(_ token: TokenInformation) -> Bool {
-        var info = token.cryptokiInfo
-        return p11_kit_uri_match_token_info(uri, &info) == 1
-    }
 }
 
 extension Token {
     /// Finds the one token that matches a URI, in the module that the URI names, or in all modules
     /// that p11-kit configures.
     ///
-    /// - Parameter isExpected: Whether a matching token is the one that the caller expects; another
+    /// - Parameters:
+    ///   - isExpected: Whether a matching token is the one that the caller expects; another
     ///   one is returned too, but only after a module that may show an old state was restarted.
+    ///   - isChosen: Whether a token is the one to choose if several match.
     /// - Throws: ``CryptokiError``; `tokenAbsent`, `noReaders`, `tokenAmbiguous` (the reason names
     ///   the tokens with their serial numbers), `module`, `timedOut`, `unresponsive`, `cancelled`.
     static func find(
         _ uri: TokenURI, options: TokenOptions = TokenOptions(),
-        expecting isExpected: @escaping TokenCondition = { _ in true }
+        expecting isExpected: @escaping TokenCondition = { _ in true },
+        choosing isChosen: (Token) -> Bool = { _ in false }
     ) async throws(CryptokiError) -> Token {
         let paths = try uri.modulePaths()
         var tokens: [Token] = []
@@ -238,6 +241,7 @@ extension Token {
                 errors.append((path, error))
             }
         }
+        if tokens.count > 1, tokens.contains(where: isChosen) { tokens.removeAll { !isChosen($0) } }
         guard tokens.count <= 1 else {
             throw .ambiguous(tokens.map { ($0.information, $0.module.path) })
         }

@@ -106,7 +106,19 @@ extension ModuleProfile {
 }
 
 extension KeystoreError {
-    package static func noUserPIN(_ profile: ModuleProfile) -> KeystoreError {
+    /// - Parameter mayPromptItself: Whether the token reports that it needs no login, so that it or
+    ///   its driver may prompt in another way.
+    package static func noUserPIN(
+        _ profile: ModuleProfile, mayPromptItself: Bool = false
+    ) -> KeystoreError {
+        guard !mayPromptItself else {
+            return KeystoreError(
+                code: .passcodeNotSet,
+                reason: "the token reports neither a user PIN nor that it needs a login",
+                recovery: Recovery(
+                    "If the token or its driver prompts itself, choose the login at the reader."
+                ))
+        }
         let recovery: Recovery =
             switch profile.unblocking {
             case .securityOfficer:

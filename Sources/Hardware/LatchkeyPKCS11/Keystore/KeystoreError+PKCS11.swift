@@ -17,12 +17,19 @@ extension KeystoreError {
             case .returned(let value):
                 secret.meaning(of: value, profile) ?? value.meaning(in: error)
             case .malformed: (.failed, error.description, reportAdvice)
-            case .module(let failure): (.unavailable, error.reason, Recovery(failure.recovery))
+            case .module(let failure):
+                (.unavailable, error.reason, error.recovery ?? Recovery(failure.recovery))
             case let kind:
                 (kind.codeAndRecovery.0, error.reason, error.recovery ?? kind.codeAndRecovery.1)
             }
+        let leftover = error.leftover.map {
+            Recovery(
+                "The token keeps an unused key with the CKA_ID \($0): delete it with the token's program.",
+                .listTokenKeys)
+        }
         self.init(
-            code: code, reason: reason, recovery: recovery, underlying: UnderlyingError(error))
+            code: code, reason: reason, recovery: leftover.map { recovery.then($0) } ?? recovery,
+            underlying: UnderlyingError(error))
     }
 }
 
@@ -61,7 +68,13 @@ extension CryptokiError.Kind {
             )
         case .tokenAmbiguous:
             (.conflict, Recovery("Use the URI of one of them.", .listTokens))
-        case .keyAmbiguous: (.conflict, "Select one key with `id=` in the URI.")
+        case .keyAmbiguous:
+            (
+                .conflict,
+                Recovery("Select one key with both `id=` and `object=` in the URI.", .listTokenKeys)
+            )
+        case .keyReplaced:
+            (.invalidated, "Data that the old key protected is lost: set up again.")
         case .keyAbsent: (.notFound, Recovery("Name a key that is on the token.", .listTokenKeys))
         case .otherKeyType:
             (
@@ -87,6 +100,8 @@ extension CryptokiError.Kind {
         case .touchTimedOut: (.cancelled, "Try again, and touch the token when it blinks.")
         case .loginNeeded: (.transient, "Try again with the token's PIN.")
         case .unsupported: (.unsupported, "Use another token or another module.")
+        case .noContextLogin:
+            (.unsupported, "Use a key that does not require the PIN for each use.")
         case .unsound: (.refused, "Do not use this token for keys that must not leave it.")
         case .invalidURI:
             (.invalidInput, "Write a PKCS#11 URI (RFC 7512), for example `pkcs11:token=work`.")

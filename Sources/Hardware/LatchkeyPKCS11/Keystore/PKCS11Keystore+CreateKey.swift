@@ -76,7 +76,7 @@ extension PKCS11Keystore {
     private func prepareCreation(
         _ policy: AccessPolicy?
     ) async throws(KeystoreError) -> (TokenSnapshot, NewKeyPlace?) {
-        let snapshot = try await takeSnapshot(for: uri.keyID)
+        let snapshot = try await takeSnapshot(for: uri.keyID, label: uri.keyLabel)
         let policy = policy ?? (snapshot.profile.verifiesUserItself ? .userPresence : .pin)
         try snapshot.profile.check(policy)
         guard policy.requirement != .none || snapshot.module.signsWithoutLogin else {
@@ -91,7 +91,7 @@ extension PKCS11Keystore {
             let slots = try await slots(for: policy, snapshot)
             return (snapshot, NewKeyPlace(slots: slots, id: try await freeID(in: slots, snapshot)))
         }
-        if let id = uri.keyID, snapshot.publicKey == nil {
+        if let id = uri.keyID, snapshot.publicKey == nil, !snapshot.mayHideKeys(under: policy) {
             try await snapshot.token.inspect { (session) throws(CryptokiError) in
                 try session.checkKeyType(id: id)
             }
@@ -109,10 +109,9 @@ extension PKCS11Keystore {
         let pair = KeyPairRequest(
             id: place.id, label: request.label ?? "Latchkey", use: .sign,
             isPrivate: needsLogin,
-            // If the module does not accept it, the keystore logs in for each single use.
+            // If the token does not support it, the keystore logs in for each single use.
             alwaysAuthenticates: request.policy.requirement == .pin
-                && request.policy.reuseSeconds == 0
-                && snapshot.module.takesAlwaysAuthenticate)
+                && request.policy.reuseSeconds == 0)
         if snapshot.module.generator == .securityOfficer {
             return try await generateAsSecurityOfficer(pair, in: slots, request, snapshot, presence)
         }
@@ -123,17 +122,13 @@ extension PKCS11Keystore {
             // first run.
             if session.isRepeated { try session.destroyKey(id: pair.id) }
             try session.checkCancellation()
-            let key = try session.generateKeyPair(pair)
-            return try session.destroyingOnError(key.id) { () throws(CryptokiError) in
-                try session.selfTest(key, with: key.wantsProofAtUse ? proof : nil)
-                guard key.attributes.isPrivate == needsLogin else {
-                    throw CryptokiError(
-                        .unsound,
-                        reason:
-                            "the token created a key that \(needsLogin ? "needs no login" : "needs a login")"
-                    )
-                }
-                return NewKey(key: key, attestation: nil)
+            do throws(CryptokiError) {
+                return try session.generateTestedKey(pair, proof)
+            } catch {
+                guard error.kind == .noContextLogin, error.leftover == nil else { throw error }
+                var pair = pair
+                pair.alwaysAuthenticates = false
+                return try session.generateTestedKey(pair, proof)
             }
         }
     }
@@ -306,12 +301,14 @@ extension PKCS11Keystore {
             }
         } catch {
             // Without a login a private key is invisible.
-            guard request.policy.requirement == .none,
-                error.code == .notFound || error.code == .passcodeNotSet
-            else {
+            let isOpen = request.policy.requirement == .none
+            guard error.code == .notFound || isOpen && error.code == .passcodeNotSet else {
                 throw error
             }
-            throw snapshot.publicKey == nil ? .noKeyToAdopt : mismatch(needsLogin: true)
+            guard snapshot.publicKey == nil else {
+                throw isOpen ? mismatch(needsLogin: true) : error
+            }
+            throw .noKeyToAdopt
         }
         let needsLogin = newKey.needsLogin(on: snapshot.profile)
         guard needsLogin == (request.policy.requirement != .none) else {
@@ -349,30 +346,5 @@ extension KeystoreError {
             recovery: Recovery(
                 "Name one of its keys, or name only the token to create a new key.", .listTokenKeys)
         )
-    }
-}
-
-/// A key pair that was just generated or adopted.
-private struct NewKey: Sendable {
-    let key: TokenKey
-    let attestation: PIVAttestation?
-
-    /// Whether the token requires a login to use the key. On a PIV card the slot and the key's PIN
-    /// policy decide, because modules report `CKA_PRIVATE` without reading the card.
-    func needsLogin(on profile: TokenProfile) -> Bool {
-        if let pin = attestation?.pin { return pin != .never }
-        if profile.isPIV { return key.id != PIVSlot.cardAuthentication.id }
-        return key.attributes.isPrivate ?? true
-    }
-}
-
-extension Session {
-    /// - Throws: `occupied`.
-    fileprivate func firstFree(of slots: [PIVSlot]) throws(CryptokiError) -> PIVSlot {
-        for slot in slots where try !isOccupied(id: slot.id) { return slot }
-        throw CryptokiError(
-            .occupied,
-            reason: "there is a key already in the slot\(slots.count > 1 ? "s" : "") "
-                + slots.map(\.description).joined(separator: ", "))
     }
 }

@@ -19,11 +19,12 @@ extension PKCS11Keystore {
             guard let (blob, snapshot) = try await deletable(key) else { return }
             guard let presence else {
                 return try await snapshot.token.inspect { (session) throws(CryptokiError) in
-                    try session.destroyKey(id: blob.name.id)
+                    try session.destroyKey(id: blob.name.id, withHash: blob.publicKeyHash)
                 }
             }
             try await use(snapshot, under: blob.terms.policy, for: prompt, presence) {
-                (session, _) throws(CryptokiError) in try session.destroyKey(id: blob.name.id)
+                (session, _) throws(CryptokiError) in
+                try session.destroyKey(id: blob.name.id, withHash: blob.publicKeyHash)
             }
         } catch {
             throw error.during("delete a key")
@@ -36,7 +37,8 @@ extension PKCS11Keystore {
     )? {
         let blob = try TokenKeyBlob.of(key)
         guard !blob.isAdopted else { return nil }
-        let snapshot = try await takeSnapshot(for: blob.name.id, on: blob.name)
+        let snapshot = try await takeSnapshot(
+            for: blob.name.id, on: blob.name, withHash: blob.publicKeyHash)
         // A different key with the same ID is not Latchkey's to delete.
         if let publicKey = snapshot.publicKey, publicKey.fingerprint != blob.publicKeyHash {
             return nil
@@ -55,9 +57,10 @@ extension PKCS11Keystore {
 
 /// A key on a token, created by any program.
 package struct TokenKeyListing: Hashable, Sendable {
-    /// A URI by which the key can be adopted: token, module and `id`.
-    package let uri: String
-    /// `CKA_ID`, 1 to 64 bytes.
+    /// A URI by which the key can be adopted: token, module, `id`, and `object` if another key has
+    /// the same ID; nil for a key that can't be adopted.
+    package let uri: String?
+    /// `CKA_ID`.
     package let id: Data
     /// The slot of a PIV card.
     package let slot: PIVSlot?
@@ -65,24 +68,27 @@ package struct TokenKeyListing: Hashable, Sendable {
     package let label: String
     /// nil for a key of another type than P-256, which can't be used.
     package let publicKey: PublicKey?
+    /// Why the key can't be adopted, as a clause.
+    package let problem: String?
 }
 
 extension PKCS11Keystore {
-    /// The keys on the token whose public halves are visible without a login, Latchkey's and
-    /// others. Does not prompt.
+    /// The keys that the token shows without a login, Latchkey's and others. Does not prompt.
     package func keys() async throws(KeystoreError) -> [TokenKeyListing] {
         do throws(KeystoreError) {
             let snapshot = try await takeSnapshot()
             let keys = try await snapshot.token.inspect { (session) throws(CryptokiError) in
-                try session.publicKeys()
+                try session.visibleKeys()
             }
             return keys.map { key in
-                TokenKeyListing(
-                    uri: TokenName(snapshot.information, id: key.id).uri(
-                        inModule: snapshot.token.module.path),
+                let name = TokenName(snapshot.information, id: key.id)
+                let uri = name.uri(
+                    inModule: snapshot.token.module.path,
+                    keyLabel: key.sharesID ? key.label : nil)
+                return TokenKeyListing(
+                    uri: key.problem == nil ? uri : nil,
                     id: key.id, slot: snapshot.profile.isPIV ? PIVSlot(id: key.id) : nil,
-                    label: key.label,
-                    publicKey: key.publicKey)
+                    label: key.label, publicKey: key.publicKey, problem: key.problem)
             }
         } catch {
             throw error.during("list the token's keys")
@@ -132,7 +138,8 @@ extension PKCS11Keystore {
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) {
         do throws(KeystoreError) {
-            guard try await takeSnapshot().module.family != .ykcs11 else {
+            let blob = try TokenKeyBlob.of(key)
+            guard try await takeSnapshot(on: blob.name).module.family != .ykcs11 else {
                 throw .unsupported(
                     "this module can't store certificates",
                     recovery: "Run `ykman piv certificates import SLOT FILE`.")
@@ -147,8 +154,8 @@ extension PKCS11Keystore {
             guard PublicKey(certifiedBy: parsed) == key.publicKey else {
                 throw .invalidInput("the certificate is for another key")
             }
-            let blob = try TokenKeyBlob.of(key)
-            let snapshot = try await checkedSnapshot(of: blob.name, withHash: blob.publicKeyHash)
+            let snapshot = try await checkedSnapshot(
+                of: blob.name, withHash: blob.publicKeyHash, under: key.policy)
             let proof = try await userProof(snapshot, for: prompt, presence)
             do {
                 try await snapshot.token.withLogin(.user, proof) {

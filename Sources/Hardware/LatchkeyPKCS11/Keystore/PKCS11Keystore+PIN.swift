@@ -26,7 +26,8 @@ extension PKCS11Keystore {
             for key in keys {
                 let blob = try TokenKeyBlob.of(key)
                 guard key.policy.requirement != .none else { continue }
-                snapshot = try await checkedSnapshot(of: blob.name, withHash: blob.publicKeyHash)
+                snapshot = try await checkedSnapshot(
+                    of: blob.name, withHash: blob.publicKeyHash, under: key.policy)
             }
             for secret in secrets {
                 let header = try box(of: secret).header
@@ -52,12 +53,7 @@ extension PKCS11Keystore {
         let new = try await presence.givenPIN(PINRequest(purpose: .new, context: prompt))
         try snapshot.profile.checkNew(new)
         do {
-            // tpm2-pkcs11 1.9.0 answers CKR_OK to a C_SetPIN without a login even if the TPM
-            // refused the old PIN.
-            try await snapshot.token.withLogin(.user, old) { (session) throws(CryptokiError) in
-                // A PIN error after the login concerns the new PIN, whatever the module reports.
-                try session.setPIN(from: old, to: .pin(new))
-            }
+            try await snapshot.token.changePIN(from: old, to: .pin(new))
         } catch {
             presence.rejected()
             if let refusal = KeystoreError.newPINRefused(error) { throw refusal }
@@ -87,7 +83,9 @@ extension PKCS11Keystore {
             snapshot.information.flags.contains(.userPINInitialized)
                 || snapshot.profile.verifiesUserItself
         else {
-            throw .noUserPIN(snapshot.module)
+            throw .noUserPIN(
+                snapshot.module,
+                mayPromptItself: !snapshot.information.flags.contains(.loginRequired))
         }
         let proof = try await snapshot.profile.proof(
             .current, for: prompt, status, presence)

@@ -83,14 +83,13 @@ extension PKCS11Keystore {
     public func owns(_ secret: SealedSecret) async -> Bool? {
         guard secret.backend == backend else { return false }
         guard let header = try? box(of: secret).header else { return nil }
-        if header.name.hasSerial {
-            if let serial = uri.serial { return serial == header.name.serial }
-            return try? await locator.withToken { (token) in
-                header.name.isSameDevice(token.information)
-            }
-        }
         do throws(KeystoreError) {
-            _ = try await sealingSnapshot(for: header)
+            if header.name.hasSerial {
+                if let serial = uri.serialText { return serial == header.name.texts.serial }
+                try await locator.withToken(named: header.name) { (_) throws(CryptokiError) in }
+            } else {
+                _ = try await sealingSnapshot(for: header)
+            }
             return true
         } catch {
             return error.code == .wrongDevice ? false : nil

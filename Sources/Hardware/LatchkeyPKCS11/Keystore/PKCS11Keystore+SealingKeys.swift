@@ -53,16 +53,22 @@ extension PKCS11Keystore {
     func agreedSecret(
         _ header: SealedBox.Header, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
-        let snapshot = try await agreementSnapshot(
-            checkedSnapshot(of: header.name, withHash: header.publicKeyHash))
-        return try await use(
-            snapshot, under: header.terms.policy, for: prompt, presence
-        ) { (session, _) throws(CryptokiError) in
-            let key = try session.agreementKey(id: header.name.id)
-            let point = try header.point()
-            return try TouchHint(presence, for: prompt, on: session).during {
-                () throws(CryptokiError) in
-                try session.sharedSecret(of: key, with: point)
+        let policy = header.terms.policy
+        return try await header.name.explainingAbsence { () async throws(KeystoreError) in
+            let snapshot = try await agreementSnapshot(
+                checkedSnapshot(of: header.name, withHash: header.publicKeyHash, under: policy))
+            return try await use(
+                snapshot, under: policy, for: prompt, presence
+            ) { (session, _) throws(CryptokiError) in
+                let key = try session.agreementKey(id: header.name.id)
+                guard key.publicKey.fingerprint == header.publicKeyHash else {
+                    throw CryptokiError(.keyReplaced, reason: "another key has the stored key's ID")
+                }
+                let point = try header.point()
+                return try TouchHint(presence, for: prompt, on: session).during {
+                    () throws(CryptokiError) in
+                    try session.sharedSecret(of: key, with: point)
+                }
             }
         }
     }
@@ -238,12 +244,17 @@ extension PKCS11Keystore {
     func signedSecret(
         _ header: SealedBox.Header, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SecretBytes {
-        let snapshot = try await sealingSnapshot(for: header)
-        return try await use(
-            snapshot, under: header.terms.policy, for: prompt, presence
-        ) { (session, _) throws(CryptokiError) in
-            try session.signature(
-                of: try header.statement(), with: session.rsaKey(id: header.name.id))
+        try await header.name.explainingAbsence { () async throws(KeystoreError) in
+            let snapshot = try await sealingSnapshot(for: header)
+            return try await use(
+                snapshot, under: header.terms.policy, for: prompt, presence
+            ) { (session, _) throws(CryptokiError) in
+                let key = try session.rsaKey(id: header.name.id)
+                guard key.publicKey.fingerprint == header.publicKeyHash else {
+                    throw CryptokiError(.keyReplaced, reason: "another key has the stored key's ID")
+                }
+                return try session.signature(of: try header.statement(), with: key)
+            }
         }
     }
 
@@ -251,12 +262,17 @@ extension PKCS11Keystore {
     func sealingSnapshot(for header: SealedBox.Header) async throws(KeystoreError) -> TokenSnapshot
     {
         let name = header.name
+        let policy = header.terms.policy
         guard header.establishment == .signature else {
-            return try await checkedSnapshot(of: name, withHash: header.publicKeyHash)
+            return try await checkedSnapshot(
+                of: name, withHash: header.publicKeyHash, under: policy)
         }
         let snapshot = try await takeSnapshot(on: name)
         let publicKey = try await snapshot.token.inspect { (session) throws(CryptokiError) in
             try session.rsaPublicKey(id: name.id)
+        }
+        guard publicKey != nil || !snapshot.mayHideKeys(under: policy) || !name.hasSerial else {
+            return snapshot
         }
         try name.check(header.publicKeyHash, found: publicKey?.fingerprint)
         return snapshot

@@ -133,9 +133,12 @@ extension PKCS11Keystore {
                         try sign(session, nil)
                     }
                 } else {
-                    try await use(
-                        checkedSnapshot(of: blob.name, withHash: blob.publicKeyHash),
-                        under: key.policy, for: prompt, presence, sign)
+                    try await blob.name.explainingAbsence { () async throws(KeystoreError) in
+                        try await use(
+                            checkedSnapshot(
+                                of: blob.name, withHash: blob.publicKeyHash, under: key.policy),
+                            under: key.policy, for: prompt, presence, sign)
+                    }
                 }
             guard key.publicKey.isValid(signature, for: digest) else {
                 throw .wrongSignature
@@ -218,6 +221,12 @@ struct TokenSnapshot: Sendable {
 
     var module: ModuleProfile { token.module.profile }
 
+    /// Whether the token may show a key only after the login that a policy requires. PIV and OpenPGP
+    /// cards show all public keys.
+    func mayHideKeys(under policy: AccessPolicy) -> Bool {
+        policy.requirement != .none && !profile.isPIV && !profile.isOpenPGP
+    }
+
     /// Whether an occupied slot can be detected. YubiKeys report it from firmware 5.3 on, which
     /// ykcs11 writes as 5.30; before, a key without a certificate is invisible.
     var showsOccupiedSlots: Bool {
@@ -229,10 +238,12 @@ extension PKCS11Keystore {
     /// Reads the token's state and the public half of a key. Needs no login.
     ///
     /// - Parameters:
+    ///   - label: The label of the key, if several keys have the ID.
     ///   - name: The expected token, if any. A different token is refused before it is used.
     ///   - publicKeyHash: The hash of the expected public half. The caller checks it.
     func takeSnapshot(
-        for id: Data? = nil, on name: TokenName? = nil, withHash publicKeyHash: Data? = nil
+        for id: Data? = nil, label: String? = nil, on name: TokenName? = nil,
+        withHash publicKeyHash: Data? = nil
     ) async throws(KeystoreError) -> TokenSnapshot {
         try await locator.withToken(named: name) { [options] (token) throws(CryptokiError) in
             let (information, publicKey) = try await token.withSession {
@@ -240,7 +251,7 @@ extension PKCS11Keystore {
                 let information = try session.tokenInformation()
                 try information.checkWasRead(by: session.profile)
                 let publicKey = try id.flatMap { (id) throws(CryptokiError) in
-                    try session.publicKey(id: id)
+                    try session.publicKey(id: id, label: label, hash: publicKeyHash)
                 }
                 let hash = publicKey?.fingerprint
                 try session.confirm(id == nil || hash != nil && hash == publicKeyHash ?? hash)
@@ -255,10 +266,15 @@ extension PKCS11Keystore {
     }
 
     /// Finds the token and the key of a stored record, and checks that both are the stored ones.
-    func checkedSnapshot(of name: TokenName, withHash publicKeyHash: Data)
-        async throws(KeystoreError) -> TokenSnapshot
-    {
+    ///
+    /// - Parameter policy: The policy of the following use. A key that the token does not show may
+    ///   be visible after the login of that use, which then looks for it.
+    func checkedSnapshot(
+        of name: TokenName, withHash publicKeyHash: Data, under policy: AccessPolicy = .none
+    ) async throws(KeystoreError) -> TokenSnapshot {
         let snapshot = try await takeSnapshot(for: name.id, on: name, withHash: publicKeyHash)
+        guard snapshot.publicKey != nil || !snapshot.mayHideKeys(under: policy) || !name.hasSerial
+        else { return snapshot }
         try name.check(publicKeyHash, found: snapshot.publicKey?.fingerprint)
         return snapshot
     }
@@ -287,6 +303,21 @@ extension TokenName {
     func check(_ publicKeyHash: Data, found: Data?) throws(KeystoreError) {
         guard let found else { throw .keyGone(self) }
         guard found == publicKeyHash else { throw .keyReplaced(self) }
+    }
+
+    /// Runs `body`, which uses the key, and reports its absence as ``check(_:found:)`` does.
+    func explainingAbsence<R: Sendable>(
+        _ body: () async throws(KeystoreError) -> R
+    ) async throws(KeystoreError) -> R {
+        do {
+            return try await body()
+        } catch {
+            switch error.code {
+            case .notFound where error.underlying != nil: throw .keyGone(self)
+            case .invalidated where error.underlying != nil: throw .keyReplaced(self)
+            default: throw error
+            }
+        }
     }
 }
 
@@ -336,6 +367,8 @@ final class TokenLocator: Sendable {
         do {
             let token = try await Token.find(uri, options: options) { information in
                 name?.isSameDevice(information) != false
+            } choosing: { token in
+                name?.fits(token) == true
             }
             found.withLock { $0 = token }
             return (token, false)

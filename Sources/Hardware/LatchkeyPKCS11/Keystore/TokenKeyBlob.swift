@@ -146,18 +146,12 @@ struct TokenName: Hashable, Sendable {
     /// escaped.
     static let maximumBytes = 1024
 
-    let manufacturer: String
-    let model: String
-    let serial: String
-    let label: String
+    let texts: TokenTexts
     /// `CKA_ID`, 1 to 64 bytes.
     let id: Data
 
     init(_ token: TokenInformation, id: Data) {
-        manufacturer = token.manufacturer
-        model = token.model
-        serial = token.serial
-        label = token.label
+        texts = token.texts
         self.id = id
     }
 
@@ -166,29 +160,37 @@ struct TokenName: Hashable, Sendable {
         guard text.utf8.count <= Self.maximumBytes, let uri = try? TokenURI(text) else {
             return nil
         }
-        guard let manufacturer = uri.manufacturer, let model = uri.model, let serial = uri.serial,
-            let label = uri.label, let id = uri.keyID, (1...64).contains(id.count),
-            uri.modulePath == nil
+        guard let manufacturer = uri.manufacturerText, let model = uri.modelText,
+            let serial = uri.serialText, let label = uri.labelText, let id = uri.keyID,
+            (1...64).contains(id.count), uri.modulePath == nil
         else { return nil }
-        self.manufacturer = manufacturer
-        self.model = model
-        self.serial = serial
-        self.label = label
+        texts = TokenTexts(label: label, manufacturer: manufacturer, model: model, serial: serial)
         self.id = id
     }
 
+    var manufacturer: String { texts.manufacturer.text }
+    var model: String { texts.model.text }
+    var serial: String { texts.serial.text }
+    var label: String { texts.label.text }
+
     /// For example
     /// `pkcs11:manufacturer=Yubico;model=YubiKey%20YK5;serial=12345678;token=YubiKey%20PIV;id=%02`.
-    var uri: String {
-        let pairs = [
-            ("manufacturer", manufacturer), ("model", model), ("serial", serial), ("token", label),
-        ].map { "\($0)=\(Self.escaped($1.utf8))" }
-        return "pkcs11:" + (pairs + ["id=\(Self.escaped(id))"]).joined(separator: ";")
+    var uri: String { uri(of: \.bytes, keyLabel: nil) }
+
+    /// The URI with the module to load, for Latchkey and other programs.
+    ///
+    /// - Parameter keyLabel: `CKA_LABEL`, for a key that its ID does not identify.
+    func uri(inModule path: String, keyLabel: String? = nil) -> String {
+        "\(uri(of: \.printed, keyLabel: keyLabel))?module-path=\(Self.escaped(path.utf8, keeping: "/"))"
     }
 
-    /// The URI with the module to load.
-    func uri(inModule path: String) -> String {
-        "\(uri)?module-path=\(Self.escaped(path.utf8, keeping: "/"))"
+    private func uri(of bytes: KeyPath<TokenText, [UInt8]>, keyLabel: String?) -> String {
+        let pairs = [
+            ("manufacturer", texts.manufacturer), ("model", texts.model), ("serial", texts.serial),
+            ("token", texts.label),
+        ].map { "\($0)=\(Self.escaped($1[keyPath: $1.bytes.isEmpty ? \.bytes : bytes]))" }
+        let key = ["id=\(Self.escaped(id))"] + (keyLabel.map { ["object=\(Self.escaped($0.utf8))"] } ?? [])
+        return "pkcs11:" + (pairs + key).joined(separator: ";")
     }
 
     /// Whether the name matches a token. A serial number decides, since labels may change (OpenSC
@@ -196,14 +198,12 @@ struct TokenName: Hashable, Sendable {
     /// a slot for each PIN, the label decides.
     func fits(_ token: Token) -> Bool {
         isSameDevice(token.information)
-            && (!token.identity.sharesSerial || label == token.information.label)
+            && (!token.identity.sharesSerial || texts.label == token.information.texts.label)
     }
 
     /// Whether the name matches a token, or another slot of the same card.
     func isSameDevice(_ found: TokenInformation) -> Bool {
-        guard manufacturer == found.manufacturer, model == found.model, serial == found.serial
-        else { return false }
-        return hasSerial || label == found.label
+        texts.isSameDevice(as: found.texts) && (hasSerial || texts.label == found.texts.label)
     }
 
     /// The module that reported the name, if the manufacturer shows it: ykcs11 and OpenSC report a
@@ -214,7 +214,7 @@ struct TokenName: Hashable, Sendable {
     }
 
     /// Whether the serial number identifies the token.
-    var hasSerial: Bool { serial.contains { $0 != "0" && $0 != " " } }
+    var hasSerial: Bool { texts.hasSerial }
 
     private static func escaped(_ bytes: some Sequence<UInt8>, keeping plain: Unicode.Scalar? = nil)
         -> String

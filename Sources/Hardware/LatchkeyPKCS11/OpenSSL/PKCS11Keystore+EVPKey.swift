@@ -59,7 +59,8 @@ extension PKCS11Keystore {
                 "the key's policy requires the PIN for each use",
                 recovery: "Sign one digest at a time, or create a key with a reuse time.")
         }
-        let snapshot = try await checkedSnapshot(of: blob.name, withHash: blob.publicKeyHash)
+        let snapshot = try await checkedSnapshot(
+            of: blob.name, withHash: blob.publicKeyHash, under: policy)
         guard !snapshot.token.module.isIsolated else {
             throw .unsupported(
                 "the token's module runs in a separate process, where OpenSSL can't use it",

@@ -120,6 +120,11 @@ struct TokenDiagnostics {
                 name, "Few attempts are left before the token locks.",
                 advice: "Make sure that the PIN is correct before you enter it.")
         }
+        if flags.contains(.userPINToBeChanged) {
+            return .warning(
+                name, "The token's PIN is the default one, or it has expired.",
+                advice: "Change it with ‘latchkey token pin’.")
+        }
         let reader =
             flags.contains(.protectedAuthenticationPath)
             ? " You enter it at the token's reader." : ""

@@ -25,7 +25,7 @@ struct Console: Sendable {
     let format: Format
     let isQuiet: Bool
     /// The style of text results.
-    let style = Style(for: STDOUT_FILENO)
+    let style = Style(for: StandardStreams.outputDescriptor)
     private let errorStyle = Style(for: STDERR_FILENO)
 
     /// Prints a command's result.

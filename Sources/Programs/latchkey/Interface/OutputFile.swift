@@ -38,6 +38,8 @@ struct OutputFile: Sendable {
     }
 
     private func writeNow(_ bytes: [UInt8]) throws(SystemError) {
+        // The path can be /dev/stdout.
+        StandardStreams.shareOutput()
         let existing = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY)
         guard existing >= 0 else {
             guard errno == ENOENT else { throw .last }

@@ -41,6 +41,7 @@ enum SiblingProgram {
         var (none, previous) = (sigset_t(), sigset_t())
         sigemptyset(&none)
         pthread_sigmask(SIG_SETMASK, &none, &previous)
+        StandardStreams.shareOutput()
         execv(path, words)
         let number = errno
         pthread_sigmask(SIG_SETMASK, &previous, nil)

@@ -86,12 +86,36 @@ enum StandardStreams {
         return try await body()
     }
 
+    /// Standard output, also after ``keepOutputPrivate()``.
+    private static let output = Atomic(STDOUT_FILENO)
+
+    static var outputDescriptor: Int32 { output.load(ordering: .relaxed) }
+
+    /// Makes descriptor 1 standard error for libraries: some PKCS#11 modules print to it. Only
+    /// ``write(_:)`` still reaches standard output. Call it before a module is loaded.
+    static func keepOutputPrivate() {
+        guard outputDescriptor == STDOUT_FILENO else { return }
+        let copy = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)
+        guard copy >= 0 else { return }
+        output.store(copy, ordering: .relaxed)
+        dup2(STDERR_FILENO, STDOUT_FILENO)
+    }
+
+    /// Makes descriptor 1 standard output again, for a program that replaces this process and for a
+    /// file name such as /dev/stdout.
+    static func shareOutput() {
+        let copy = output.exchange(STDOUT_FILENO, ordering: .relaxed)
+        guard copy != STDOUT_FILENO else { return }
+        dup2(copy, STDOUT_FILENO)
+        close(copy)
+    }
+
     /// Writes to standard output, byte for byte.
     ///
     /// - Throws: ``KeystoreError`` with code `failed` if not all bytes can be written.
     static func write(_ bytes: some Sequence<UInt8>) throws(KeystoreError) {
         do {
-            try FileDescriptor.standardOutput.writeAll(bytes)
+            try FileDescriptor(rawValue: outputDescriptor).writeAll(bytes)
         } catch {
             throw KeystoreError(
                 operation: "show the result", code: .failed,

@@ -26,6 +26,7 @@ extension TokenCommand {
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
         func perform(in context: CommandContext) async throws -> TokenListReport {
+            StandardStreams.keepOutputPrivate()
             let options = context.settings.tokenOptions.token
             func directory() async -> TokenDirectory {
                 guard let uri = context.settings.token else {
@@ -45,8 +46,8 @@ extension TokenCommand {
             commandName: "keys",
             abstract: "List the token's keys, including those of other programs. Does not prompt.",
             discussion: """
-                A URI with a key's id makes ‘latchkey key create’ adopt that key instead of creating one. Only P-256 \
-                keys can be adopted. Some tokens show some keys only after a login. Those keys are not in the list.
+                A URI with a key's id makes ‘latchkey key create’ adopt that key instead of creating one. For a key \
+                that cannot be adopted, the list has the reason. Some tokens show some keys only after a login. Those keys are not in the list.
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
@@ -174,29 +175,35 @@ struct TokenKeyListReport: Report {
     let keys: [TokenKeyReport]
 
     var text: String {
-        keys.isEmpty ? "The token shows no keys." : keys.map(\.text).joined(separator: "\n")
+        keys.isEmpty
+            ? "The token shows no keys without a login." : keys.map(\.text).joined(separator: "\n")
     }
 }
 
 /// A key on a token.
 struct TokenKeyReport: Report {
     /// The value of `--token` to adopt the key.
-    let uri: String
+    let uri: Nullable<String>
     let label: String
     /// The slot of a PIV card.
     let slot: Nullable<String>
     /// Whether the key is on P-256, the only type that can be adopted.
     let isP256: Bool
+    /// Why the key can't be adopted.
+    let problem: Nullable<String>
 
     init(_ key: TokenKeyListing) {
-        (uri, label, isP256) = (key.uri, key.label, key.publicKey != nil)
+        (label, isP256) = (key.label, key.publicKey != nil)
+        uri = Nullable(key.uri)
+        problem = Nullable(key.problem)
         slot = Nullable(key.slot?.description)
     }
 
     var text: String {
         let place = slot.value.map { "slot \($0)  " } ?? ""
         return
-            "\(place)\(isP256 ? "P-256" : "another type")  \(printable(label))\n  \(printable(uri))"
+            "\(place)\(isP256 ? "P-256" : "another type")  \(printable(label))\n  "
+            + printable(uri.value ?? "It can't be adopted: \(problem.value ?? "it is not usable").")
     }
 }
 

@@ -24,6 +24,7 @@ struct CommandContext: Sendable {
         let settings = try options.settings(environment: environment)
         let console = Console(format: options.json ? .json : .text, isQuiet: options.quiet)
         (self.settings, self.console) = (settings, console)
+        if settings.token != nil { StandardStreams.keepOutputPrivate() }
         trustedOrigins = try settings.checkedOrigins()
         var log = Logger(label: "latchkey")
         log.logLevel = options.program.verbose ? .debug : .critical

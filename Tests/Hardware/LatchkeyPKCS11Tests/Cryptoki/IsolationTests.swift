@@ -49,6 +49,21 @@ struct IsolationTests {
         }
     }
 
+    @Test(.softwareToken) func `a module whose C_Initialize hung is loaded once more`() async throws {
+        let hostile = try HostileToken()
+        try hostile.tell("C_Initialize hang")
+        let options = {
+            var options = HostileToken.isolated
+            options.deadlines.load = .seconds(5)
+            return options
+        }()
+        async let found = hostile.token(options)
+        #expect(try await poll { (try? hostile.count(of: "C_Initialize")) ?? 0 > 0 })
+        try hostile.tell()
+        #expect(try await found.module.isIsolated)
+        #expect(try hostile.count(of: "C_Initialize") == 2)
+    }
+
     @Test func `a killed process is restarted, and leaves no file and no zombie`() async throws {
         let token = try await SoftwareToken(placement: .ownDirectory)
         let found = try await find(token)

@@ -38,6 +38,23 @@ struct RecoveryPolicyTests {
         #expect(recovery.next(after: CryptokiError(.tokenNotPresent, from: "C_Sign")) == nil)
     }
 
+    @Test func `an accepted login that ended is repeated once`() {
+        let errors = [
+            CryptokiError(.loginNeeded, reason: ""),
+            CryptokiError(.userNotLoggedIn, from: "C_FindObjectsInit"),
+        ]
+        for error in errors {
+            let recovery = RecoveryPolicy()
+            #expect(recovery.next(after: error) == nil)
+            recovery.hasRepeatableLogin = true
+            #expect(recovery.next(after: error) == .logInAgain)
+            #expect(recovery.next(after: error) == nil)
+        }
+        let late = RecoveryPolicy()
+        late.hasRepeatableLogin = true
+        #expect(late.next(after: CryptokiError(.touchTimedOut, reason: "")) == .findTokenAgain)
+    }
+
     private static let ykcs11 = ModuleProfile.ykcs11(.init(major: 2, minor: 20))
 
     @Test func `a module that shows no token is restarted if its state may be stale`() {

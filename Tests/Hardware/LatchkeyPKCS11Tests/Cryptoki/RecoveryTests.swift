@@ -143,6 +143,28 @@ struct RecoveryTests {
         #expect(try await token.withSession(sign).rawRepresentation.count == 64)
     }
 
+    @Test(arguments: ["C_SignInit", "C_Sign", "C_FindObjectsInit"])
+    func `a login that another program ended is repeated once`(_ function: String) async throws {
+        let hostile = try HostileToken()
+        let (token, sign) = try await prepared(hostile)
+        let before = try hostile.count(of: "C_Login")
+        try hostile.tell("\(function) return \(ReturnValue.userNotLoggedIn.rawValue) 1")
+        #expect(try await token.withSession(sign).rawRepresentation.count == 64)
+        #expect(try hostile.count(of: "C_Login") == before + 2)
+    }
+
+    @Test func `an error of another slot does not stop the token`() async throws {
+        for value in [ReturnValue.deviceError, .cryptokiNotInitialized, .generalError] {
+            let hostile = try HostileToken()
+            let (token, sign) = try await prepared(hostile)
+            try hostile.tell(
+                "C_GetTokenInfo blank \(value.rawValue)",
+                "C_Sign return \(ReturnValue.deviceRemoved.rawValue) 1")
+            #expect(try await token.withSession(sign).rawRepresentation.count == 64)
+            #expect(try hostile.count(of: "C_Finalize") == 0)
+        }
+    }
+
     @Test func `a PIN that was lost with the session is sent again`() async throws {
         let hostile = try HostileToken()
         let (token, sign) = try await prepared(hostile)

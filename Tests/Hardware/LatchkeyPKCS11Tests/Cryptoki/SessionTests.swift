@@ -211,7 +211,7 @@ struct SessionTests {
             _ = try session.generateKeyPair(first)
             let found = try session.key(id: nil, label: first.label)
             _ = try session.generateKeyPair(second)
-            return try session.publicKeys().map(\.id) + [found.id]
+            return try session.visibleKeys().map(\.id) + [found.id]
         }
         #expect(Set(keys.dropLast()) == [first.id, second.id])
         #expect(keys.last == first.id)

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import LatchkeySimulators
 import Testing
 
 @testable import LatchkeyPKCS11
@@ -46,6 +47,32 @@ struct TokenURITests {
         #expect(again.manufacturer == "maker")
     }
 
+    @Test func `padding with blanks or NUL does not matter, and other programs' URIs match`() throws {
+        let padded = TokenInformation.sample(label: "work\0\0 \0", serial: "SW   TPM\0\0")
+        for serial in ["SW%20%20%20TPM", "SW%20%20%20TPM%00%00", "SW%20%20%20TPM%20"] {
+            #expect(try TokenURI("pkcs11:serial=\(serial);token=work").matches(padded))
+        }
+        #expect(try !TokenURI("pkcs11:serial=SW%20TPM").matches(padded))
+        let own = try TokenURI(naming: padded, modulePath: "/m.so")
+        #expect(own.matches(padded))
+        #expect(own.string.contains("serial=SW%20%20%20TPM%00%00"), "as p11tool compares it")
+        #expect(own.serial == "SW   TPM")
+        let name = TokenName(padded, id: Data([1]))
+        #expect(TokenName(name.uri) == name)
+        // Display replaces both bytes by the same text; they still identify two tokens.
+        let (first, second) = (TokenText([0x61, 0x01]), TokenText([0x61, 0x02]))
+        #expect(first.text == second.text && first != second)
+    }
+
+    @Test func `a module with several paths is one module`() throws {
+        let directory = try TemporaryDirectory()
+        let (file, link) = (directory.path(of: "module.so"), directory.path(of: "link.so"))
+        try Data().write(to: URL(filePath: file))
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: file)
+        let resolved = try Module.resolve(file)
+        #expect(Module.files([link, file, link]) == [resolved])
+    }
+
     @Test func `a URI without attributes matches any token`() throws {
         #expect(try TokenURI("pkcs11:").matches(.sample(label: "a", serial: "b")))
         #expect(try TokenURI("pkcs11:manufacturer=maker").matches(.sample(label: "a", serial: "b")))
@@ -57,7 +84,9 @@ struct TokenURITests {
 extension TokenInformation {
     static func sample(label: String, serial: String) -> TokenInformation {
         TokenInformation(
-            label: label, manufacturer: "maker", model: "model", serial: serial,
+            texts: TokenTexts(
+                label: TokenText(label.utf8), manufacturer: TokenText("maker".utf8),
+                model: TokenText("model".utf8), serial: TokenText(serial.utf8)),
             flags: [.initialized],
             pinLength: nil, hardwareVersion: .init(major: 1, minor: 0),
             firmwareVersion: .init(major: 1, minor: 0))

@@ -49,6 +49,10 @@ enum KeystoreBench {
 
     /// Runs OpenSC's pkcs11-tool on the test's token, logged in.
     static func pkcs11Tool(_ arguments: String...) async throws -> SystemProgram.Outcome {
+        try await pkcs11Tool(arguments)
+    }
+
+    static func pkcs11Tool(_ arguments: [String]) async throws -> SystemProgram.Outcome {
         let token = try SoftwareToken.current
         return try await program(
             "pkcs11-tool",

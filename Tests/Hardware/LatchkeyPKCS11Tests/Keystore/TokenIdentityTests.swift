@@ -44,7 +44,7 @@ struct TokenIdentityTests {
         #expect(await absent.owns(secret) == nil)
     }
 
-    @Test func `a key that another program deleted is not found, without a prompt`() async throws {
+    @Test func `a key that another program deleted is not found`() async throws {
         let keystore = try KeystoreBench.keystore()
         let pin = try PIN("correct")
         for policy in [AccessPolicy.none, .pin] {
@@ -60,7 +60,8 @@ struct TokenIdentityTests {
                 _ = try await KeystoreBench.sign(with: key, on: keystore, presence)
             }
             #expect(error.code == .notFound)
-            #expect(presence.requests.isEmpty)
+            // The token may show the key only after the login.
+            #expect(presence.requests.count == (policy == .pin ? 1 : 0))
         }
     }
 
@@ -107,9 +108,10 @@ struct TokenIdentityTests {
         let all = try await keystore.keys()
         #expect(Set(all.map(\.publicKey)) == [guarded.publicKey, open.publicKey])
         let listed = try #require(all.first { $0.label == "guarded" })
-        let adopted = try await KeystoreBench.key(on: PKCS11Keystore(uri: listed.uri), .pin)
+        let uri = try #require(listed.uri)
+        let adopted = try await KeystoreBench.key(on: PKCS11Keystore(uri: uri), .pin)
         #expect(adopted.publicKey == guarded.publicKey)
-        #expect(try listed.uri.hasPrefix(PKCS11Keystore.location(of: guarded) + "?"))
+        #expect(try uri.hasPrefix(PKCS11Keystore.location(of: guarded) + "?"))
     }
 
     @Test func `a software token is reported as a simulator`() async throws {

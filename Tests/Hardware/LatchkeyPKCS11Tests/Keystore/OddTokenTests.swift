@@ -1,0 +1,194 @@
+import FoundationEssentials
+import Latchkey
+import LatchkeySimulators
+import LatchkeyTestSupport
+import LatchkeyTesting
+import Testing
+
+@testable import LatchkeyPKCS11
+
+/// Behaviours that the standard permits, or that modules have in practice.
+@Suite(.requires(program: "softhsm2-util"), .softwareToken)
+struct OddTokenTests {
+    private func keystore(_ hostile: HostileToken) throws -> PKCS11Keystore {
+        try PKCS11Keystore(
+            uri: hostile.uri, options: PKCS11Options(token: HostileToken.quick))
+    }
+
+    @Test(arguments: [
+        // CKA_ALWAYS_AUTHENTICATE and CKA_EXTRACTABLE.
+        "C_GenerateKeyPair refuse 0x202 0x10", "C_GenerateKeyPair refuse 0x202 0x12",
+        "C_GenerateKeyPair refuse 0x202 0x13", "C_GenerateKeyPair refuse 0x202 0xd1",
+        "C_GenerateKeyPair refuse 0x162 0x12", "C_GenerateKeyPair refuse 0x162 0x13",
+        "C_GenerateKeyPair refuse 0x162 0xd1", "C_GenerateKeyPair drop 0x202",
+        "C_GenerateKeyPair id 0102030405060708",
+        "C_Login context 0x103", "C_Login context 0x54", "C_Login context 0x100",
+        "C_Login return 0x100 1",
+        "C_GetSessionInfo return 0x54", "C_Logout return 0x54",
+        "C_FindObjects hidden", "C_GetTokenInfo nul",
+        "C_GetTokenInfo blank 0x30", "C_GetTokenInfo blank 0x5", "C_GetTokenInfo blank 0x190",
+    ])
+    func `keys and secrets work on a token that behaves so`(_ behaviour: String) async throws {
+        let hostile = try HostileToken()
+        try hostile.tell(behaviour)
+        let keystore = try keystore(hostile)
+        let key = try await KeystoreBench.key(on: keystore, .pin)
+        for _ in 0..<2 {
+            let signature = try await KeystoreBench.sign(with: key, on: keystore)
+            #expect(key.publicKey.isValid(signature, for: KeystoreBench.digest))
+        }
+        let secret = SecretBytes.random(count: 32)
+        for _ in 0..<2 {
+            let sealed = try await keystore.seal(
+                secret, policy: .pin, for: KeystoreBench.prompt,
+                authorizedBy: ScriptedPresence(pins: "correct"))
+            let opened = try await keystore.unseal(
+                sealed, for: KeystoreBench.prompt, authorizedBy: ScriptedPresence(pins: "correct"))
+            #expect(opened == secret)
+        }
+        try await keystore.delete(
+            key, for: KeystoreBench.prompt, authorizedBy: ScriptedPresence(pins: "correct"))
+        // The sealing key stays.
+        #expect(try await privateKeys() == 1)
+    }
+
+    @Test func `a wrong PIN is refused where a login of the past can't be ended`() async throws {
+        let hostile = try HostileToken()
+        let keystore = try keystore(hostile)
+        let key = try await KeystoreBench.key(on: keystore, .pin)
+        try hostile.tell("C_Logout return 0x54")
+        _ = try await KeystoreBench.sign(with: key, on: keystore)
+        let error = try await KeystoreBench.error {
+            _ = try await KeystoreBench.sign(
+                with: key, on: keystore, ScriptedPresence(pins: "wrong"))
+        }
+        #expect(error.code == .wrongProof)
+    }
+
+    @Test(arguments: ["0xb1", "0xb5", "0xe2"])
+    func `a key is used on a token without read and write sessions`(_ code: String) async throws {
+        let hostile = try HostileToken()
+        let key = try await KeystoreBench.key(on: KeystoreBench.keystore(), .pin)
+        try hostile.tell("C_OpenSession readonly \(code)")
+        let signature = try await KeystoreBench.sign(with: key, on: keystore(hostile))
+        #expect(key.publicKey.isValid(signature, for: KeystoreBench.digest))
+    }
+
+    @Test func `a failed self-test leaves no key on the token`() async throws {
+        let hostile = try HostileToken()
+        try hostile.tell("C_Sign return 0x6")
+        let keystore = try keystore(hostile)
+        let error = try await KeystoreBench.error {
+            _ = try await KeystoreBench.key(on: keystore, .pin)
+        }
+        #expect(error.code == .failed)
+        #expect(try await privateKeys() == 0)
+    }
+
+    @Test func `a key that can't be deleted after a failure is named`() async throws {
+        let hostile = try HostileToken()
+        try hostile.tell("C_Sign return 0x6", "C_DestroyObject return 0x6")
+        let keystore = try keystore(hostile)
+        let error = try await KeystoreBench.error {
+            _ = try await KeystoreBench.key(on: keystore, .pin)
+        }
+        #expect(error.recovery.contains("unused key"), "\(error)")
+        #expect(try await privateKeys() == 1)
+    }
+
+    @Test func `a key whose public half is visible only after a login is adopted and used`()
+        async throws
+    {
+        let key = try await KeystoreBench.key(on: KeystoreBench.keystore(), .pin)
+        let hostile = try HostileToken()
+        try hostile.tell("C_FindObjects hidden")
+        let id = try key.percentID
+        let uri = hostile.uri.replacing("?", with: ";id=%\(id)?", maxReplacements: 1)
+        let adopting = try PKCS11Keystore(
+            uri: uri, options: PKCS11Options(token: HostileToken.quick))
+        let adopted = try await KeystoreBench.key(on: adopting, .pin)
+        #expect(adopted.publicKey == key.publicKey)
+        _ = try await KeystoreBench.sign(with: adopted, on: adopting)
+    }
+
+    @Test func `several keys with one ID are told apart by public key and label`() async throws {
+        let keystore = try KeystoreBench.keystore()
+        let first = try await KeystoreBench.key(on: keystore, .pin, label: "first")
+        let made = try await KeystoreBench.pkcs11Tool(
+            "--keypairgen", "--key-type", "EC:secp256r1", "--id", first.tokenID, "--label",
+            "second", "--usage-sign", "--sensitive")
+        try #require(made.isSuccess, "\(made.text)")
+        let signature = try await KeystoreBench.sign(with: first, on: keystore)
+        #expect(first.publicKey.isValid(signature, for: KeystoreBench.digest))
+
+        let listed = try await keystore.keys()
+        #expect(listed.map(\.label).sorted() == ["first", "second"])
+        let uri = try #require(listed.first { $0.label == "second" }?.uri)
+        let second = try await KeystoreBench.key(on: PKCS11Keystore(uri: uri), .pin)
+        #expect(second.publicKey != first.publicKey)
+        _ = try await KeystoreBench.sign(with: second, on: keystore)
+
+        try await keystore.delete(
+            first, for: KeystoreBench.prompt, authorizedBy: ScriptedPresence(pins: "correct"))
+        _ = try await KeystoreBench.sign(with: second, on: keystore)
+        #expect(try await privateKeys() == 1)
+    }
+
+    @Test func `keys that can't be adopted are listed with the reason`() async throws {
+        for id in ["", "ab"] {
+            let made = try await KeystoreBench.pkcs11Tool(
+                ["--keypairgen", "--key-type", id.isEmpty ? "EC:secp256r1" : "EC:secp384r1"]
+                    + (id.isEmpty ? [] : ["--id", id]) + ["--label", "odd\(id)", "--usage-sign"])
+            try #require(made.isSuccess, "\(made.text)")
+        }
+        let listed = try await KeystoreBench.keystore().keys()
+        #expect(Set(listed.map(\.label)).isSuperset(of: ["odd", "oddab"]))
+        for key in listed { #expect(key.uri == nil && key.problem != nil, "\(key)") }
+    }
+
+    @Test func `the stored serial number chooses among several tokens`() async throws {
+        let made = try await KeystoreBench.program(
+            "softhsm2-util",
+            [
+                "--init-token", "--free", "--label", "another", "--so-pin", "12345678", "--pin",
+                "correct",
+            ])
+        try #require(made.isSuccess, "\(made.text)")
+        let key = try await KeystoreBench.key(on: KeystoreBench.keystore(), .pin)
+        let unspecific = try PKCS11Keystore(
+            uri: "pkcs11:?module-path=\(SoftwareToken.current.modulePath)")
+        _ = try await KeystoreBench.sign(with: key, on: unspecific)
+        let error = try await KeystoreBench.error {
+            _ = try await KeystoreBench.key(on: unspecific, .pin)
+        }
+        #expect(error.code == .conflict)
+    }
+
+    @Test func `an expired PIN is changed`() async throws {
+        let hostile = try HostileToken()
+        try hostile.tell("C_Login return 0xa3 1")
+        let presence = ScriptedPresence(pins: "correct", "brand new")
+        try await TokenAdministrator(
+            TokenURI(hostile.uri), options: PKCS11Options(token: HostileToken.quick),
+            presence: presence
+        ).changePIN()
+        _ = try await KeystoreBench.key(
+            on: keystore(hostile), .pin, ScriptedPresence(pins: "brand new"))
+    }
+
+    private func privateKeys() async throws -> Int {
+        let all = try await KeystoreBench.pkcs11Tool("--list-objects", "--type", "privkey")
+        try #require(all.isSuccess, "\(all.text)")
+        return all.text.split(separator: "\n").count { $0.hasPrefix("Private Key Object") }
+    }
+}
+
+extension HardwareKey {
+    /// The key's `CKA_ID` as in a URI, without the first percent sign.
+    fileprivate var percentID: String {
+        get throws {
+            try DigestedStructure.parsed(blob, as: TokenKeyBlob.self).name.id
+                .map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined(separator: "%")
+        }
+    }
+}
