@@ -118,8 +118,8 @@ extension TPM {
                 (primary) throws(TPMError) in
                 let candidate = try described(.persistent, primary, pinned)
                 guard pinned == nil || candidate.name == pinned?.name else { return candidate }
-                return try keepsNew && persist(primary)
-                    ? candidate : try described(.transient, primary, pinned)
+                let isPersistent = keepsNew ? try persist(primary) : false
+                return isPersistent ? candidate : try described(.transient, primary, pinned)
             }
         }
     }
