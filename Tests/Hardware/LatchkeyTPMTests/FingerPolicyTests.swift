@@ -1,11 +1,12 @@
 import FoundationEssentials
 import Latchkey
 import LatchkeySimulators
-import LatchkeyTPM
 import LatchkeyTestSupport
 import LatchkeyTesting
 import TPM2
 import Testing
+
+@testable import LatchkeyTPM
 
 /// Keys that a finger opens, with the broker's key in this process and a scripted finger.
 @Suite(.softwareTPM)
@@ -178,6 +179,27 @@ struct FingerPolicyTests {
             }
             try await Scene.sign(keystore, brief, presence)
             #expect(broker.requests.count == 3, "the TPM no longer accepted the ticket")
+        }
+    }
+
+    /// Their policies are equal.
+    @Test func `during the reuse time, a finger for a signature opens no secret`() async throws {
+        try await Scene.withBroker(.matches, .matches) { _, keystore, broker in
+            let presence = ScriptedPresence([], broker: broker)
+            let policy = try #require(AccessPolicy(.biometryAny, reuseSeconds: 60))
+            let key = try await Scene.key(keystore, policy, presence)
+            let secret = try await keystore.seal(
+                .random(count: 32), policy: policy, for: Scene.prompt, authorizedBy: presence)
+            let areas = [try TPMKeyBlob(key.blob), try TPMKeyBlob(secret.blob)].map {
+                $0.key.publicArea.authPolicy
+            }
+            #expect(areas[0] == areas[1])
+            for _ in 0..<2 { try await Scene.sign(keystore, key, presence) }
+            #expect(broker.requests.count == 1)
+            for _ in 0..<2 {
+                _ = try await keystore.unseal(secret, for: Scene.prompt, authorizedBy: presence)
+            }
+            #expect(broker.requests.map(\.use) == [.sign(Scene.digest), .unseal])
         }
     }
 
