@@ -109,6 +109,13 @@ struct AttestationCommandTests {
             let file = machine.directory.path(of: "token")
             for (token, status) in [("a-token-that-somebody-guessed", Int32(9)), (Self.token, 0)] {
                 try Data("\(token)\n".utf8).write(to: URL(filePath: file))
+                try #require(chmod(file, 0o644) == 0)
+                let readable = try await machine.run("broker", "enrol", "--token-file", file)
+                #expect(readable.status == 2)
+                #expect(
+                    readable.errors.contains("its group or others have rights to it"),
+                    "\(readable.errors)")
+                try #require(chmod(file, 0o600) == 0)
                 let enrolled = try await machine.run(
                     "broker", "enrol", "--token-file", file, "--json")
                 #expect(enrolled.status == status, "\(enrolled.output)\(enrolled.errors)")
