@@ -2,7 +2,7 @@ package import Latchkey
 internal import TPM2
 
 /// The state of a TPM, for administrators.
-package struct TPMDiagnosis: Hashable, Sendable {
+package struct TPMDiagnosis: Sendable {
     /// The object at 0x81000001.
     package enum StorageRootKey: String, Hashable, Sendable {
         /// No object. Latchkey creates the storage root key with the first key.
