@@ -1,5 +1,3 @@
-internal import Crypto
-internal import FoundationEssentials
 package import Latchkey
 internal import TPM2
 

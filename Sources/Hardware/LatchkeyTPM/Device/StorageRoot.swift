@@ -231,8 +231,9 @@ extension TPMKeystore {
         return KeystoreError(
             code: .unavailable, reason: "the TPM's storage root key has a password",
             recovery:
-                "Ask the TPM's administrator to remove the key, and create the same key without a password. A program "
-                + "that uses the password must then do without: \(TPMDiagnosis.removeStorageRootKeyCommand).",
+                "Ask the TPM's administrator to remove it; Latchkey then creates the same key without a password, and other "
+                + "programs must use none. For a TPM other than the machine's, add -T and its TCTI: "
+                + TPMDiagnosis.removeStorageRootKeyCommand,
             underlying: .init(error))
     }
 

@@ -180,7 +180,7 @@ import X509
         func challenge(_ certificates: [Data], _ anchors: AttestationAnchors? = nil) throws {
             _ = try authority(anchors).challenge(endorsement: certificates, attestationKey: area)
         }
-        expect(.malformed) { try challenge(Array(repeating: endorsement, count: 5)) }
+        expect(.malformed) { try challenge(Array(repeating: endorsement, count: 9)) }
         expect(.malformed) { try challenge([Data(count: 4097)]) }
         expect(.wrongEndorsement) { try challenge([]) }
         // The certificate of an attestation key.
@@ -215,7 +215,7 @@ import X509
             }
         }
         let wrong = try endorsement(purpose: [2, 23, 133, 8, 3])
-        expectNext(.malformed, [Data](repeating: wrong, count: 5), other)
+        expectNext(.malformed, [Data](repeating: wrong, count: 9), other)
         expectNext(.wrongEndorsement, [wrong], other)
         let right = [try endorsement()]
         expectNext(.untrustedEndorsement, right, other)

@@ -42,7 +42,7 @@ struct SyntheticAuthority {
 
     /// A certificate of this authority's key, by an issuer or by itself.
     func certificate(
-        by issuer: SyntheticAuthority? = nil, extensions: [Certificate.Extension] = isAuthority,
+        by issuer: SyntheticAuthority? = nil, extensions: [Certificate.Extension] = SyntheticAuthority.isAuthority,
         with algorithm: Certificate.SignatureAlgorithm? = nil,
         days: ClosedRange<Double> = -1...90
     ) throws -> HardwareCertificate {
