@@ -110,7 +110,8 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
 
     /// Checks that the server signs ID tokens with a supported algorithm, if its metadata says so.
     package func checkIDTokenAlgorithms() throws(LatchkeyError<Code>) {
-        guard let names = metadata.idTokenAlgorithms, !names.isEmpty,
+        let names = metadata.idTokenAlgorithms
+        guard !names.isEmpty,
             !names.contains(where: { SignatureAlgorithm(rawValue: $0) != nil })
         else { return }
         throw LatchkeyError(.idToken(.algorithms(names)))

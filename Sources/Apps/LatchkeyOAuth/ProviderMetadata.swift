@@ -27,8 +27,8 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
     package let attestationFormats: Set<String>
     /// The requirement for new keys, in the server's words.
     package let requiredAttestation: String
-    /// The algorithms with which the server signs ID tokens; nil if it does not state them.
-    package let idTokenAlgorithms: [String]?
+    /// The algorithms with which the server signs ID tokens; empty if it does not state them.
+    package let idTokenAlgorithms: [String]
     private let endpoints: [EndpointName: Endpoint]
 
     /// The members that are endpoints.
@@ -60,20 +60,21 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
 
     package init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
-        func flag(_ key: CodingKeys) throws -> Bool {
-            try container.decodeIfPresent(Bool.self, forKey: key) ?? false
+        // An announcement of another type announces nothing.
+        func flag(_ key: CodingKeys) -> Bool {
+            (try? container.decode(Bool.self, forKey: key)) ?? false
         }
-        func list(_ key: CodingKeys) throws -> [String] {
-            try container.decodeIfPresent([String].self, forKey: key) ?? []
+        func list(_ key: CodingKeys) -> [String] {
+            (try? container.decode([String].self, forKey: key)) ?? []
         }
         issuer = try container.decode(String.self, forKey: .issuer)
-        sendsIssuer = try flag(.sendsIssuer)
-        takesUserIDHint = try flag(.takesUserIDHint)
-        requiresAudience = try flag(.requiresAudience)
-        hasLevelShares = try flag(.hasLevelShares)
-        backgroundScopes = try list(.backgroundScopes)
+        sendsIssuer = flag(.sendsIssuer)
+        takesUserIDHint = flag(.takesUserIDHint)
+        requiresAudience = flag(.requiresAudience)
+        hasLevelShares = flag(.hasLevelShares)
+        backgroundScopes = list(.backgroundScopes)
         // Without this member, the method is HTTP Basic.
-        let methods = try list(.authenticationMethods)
+        let methods = list(.authenticationMethods)
         takesSecretInForm =
             !methods.contains("client_secret_basic") && methods.contains("client_secret_post")
         let named = try decoder.container(keyedBy: EndpointName.self)
@@ -83,13 +84,12 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
         }
         self.endpoints = endpoints
         attestationFormats =
-            endpoints[.attestation] == nil ? [] : Set(try list(.attestationFormats))
+            endpoints[.attestation] == nil ? [] : Set(list(.attestationFormats))
         requiredAttestation =
             try container.decodeIfPresent(String.self, forKey: .requiredAttestation)
             ?? AttestationLevel.none.rawValue
         // Only for an early message: the validation of an ID token decides.
-        idTokenAlgorithms = try? container.decodeIfPresent(
-            [String].self, forKey: .idTokenAlgorithms)
+        idTokenAlgorithms = list(.idTokenAlgorithms)
         for required in [EndpointName.token, .keys] where endpoints[required] == nil {
             throw DecodingError.keyNotFound(
                 required, .init(codingPath: [], debugDescription: "no endpoint"))

@@ -23,7 +23,7 @@ struct RedirectResponder: Sendable {
         guard !isStart else { return start(forKnownUser: isKnown) }
         guard parts.count == 2 else { return .refused }
         guard let answer = accept(String(parts[1])) else {
-            LoopbackNotice(refused: String(parts[1])).map(notices.add)
+            if let notice = LoopbackNotice(refused: String(parts[1])) { notices.add(notice) }
             return .refused
         }
         end(answer)

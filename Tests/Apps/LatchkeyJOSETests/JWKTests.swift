@@ -60,16 +60,35 @@ struct JWKSetTests {
 
     /// Odd keys, with the words that name the cause.
     @Test(arguments: [
-        (#"{"kty":"EC","crv":"P-256","kid":7,"x":"\#(JWKTests.x)","y":"\#(JWKTests.y)"}"#, "‘kid’ is not a string"),
-        (#"{"kty":"EC","crv":"P-256","kid":"k","x":"\#(JWKTests.x)=","y":"\#(JWKTests.y)"}"#, "‘x’ is not base64url"),
+        (
+            #"{"kty":"EC","crv":"P-256","kid":7,"x":"\#(JWKTests.x)","y":"\#(JWKTests.y)"}"#,
+            "‘kid’ is not a string"
+        ),
+        (
+            #"{"kty":"EC","crv":"P-256","kid":"k","x":"\#(JWKTests.x)=","y":"\#(JWKTests.y)"}"#,
+            "‘x’ is not base64url"
+        ),
         (#"{"kty":"EC","crv":"P-256","x":"\#(JWKTests.x)"}"#, "‘y’ is missing"),
-        (#"{"kty":"EC","crv":"P-256","x":"\#(JWKTests.x)","y":"\#(JWKTests.x)"}"#, "not a public key"),
-        (#"{"kty":"EC","crv":"P-384","x":"\#(JWKTests.x)","y":"\#(JWKTests.y)"}"#, "does not have 48 bytes"),
-        (#"{"kty":"EC","crv":"secp256k1","x":"\#(JWKTests.x)","y":"\#(JWKTests.y)"}"#, "‘secp256k1’ is not supported"),
-        (#"{"kty":"EC","x":"\#(JWKTests.x)"}"#, "the curve ‘’"), (#"{"kty":"oct","k":"AA"}"#, "‘oct’ is not supported"),
-        (#"{"kty":"OKP","crv":"X25519","x":"\#(JWKTests.x)"}"#, "‘X25519’"), (#"{"kid":"a"}"#, "‘kty’ is missing"),
-        (#"{"kty":null}"#, "‘kty’"), ("null", "not a JSON object"), (#""text""#, "not a JSON object"),
-        (#"{"kty":"RSA","n":"AQAB","e":"AQAB"}"#, ""), (#"{"kty":"RSA","e":"AQAB"}"#, "‘n’ is missing"),
+        (
+            #"{"kty":"EC","crv":"P-256","x":"\#(JWKTests.x)","y":"\#(JWKTests.x)"}"#,
+            "not a public key"
+        ),
+        (
+            #"{"kty":"EC","crv":"P-384","x":"\#(JWKTests.x)","y":"\#(JWKTests.y)"}"#,
+            "does not have 48 bytes"
+        ),
+        (
+            #"{"kty":"EC","crv":"secp256k1","x":"\#(JWKTests.x)","y":"\#(JWKTests.y)"}"#,
+            "‘secp256k1’ is not supported"
+        ),
+        (#"{"kty":"EC","x":"\#(JWKTests.x)"}"#, "the curve ‘’"),
+        (#"{"kty":"oct","k":"AA"}"#, "‘oct’ is not supported"),
+        (#"{"kty":"OKP","crv":"X25519","x":"\#(JWKTests.x)"}"#, "‘X25519’"),
+        (#"{"kid":"a"}"#, "‘kty’ is missing"),
+        (#"{"kty":null}"#, "‘kty’"), ("null", "not a JSON object"),
+        (#""text""#, "not a JSON object"),
+        (#"{"kty":"RSA","n":"AQAB","e":"AQAB"}"#, ""),
+        (#"{"kty":"RSA","e":"AQAB"}"#, "‘n’ is missing"),
     ])
     func `a key that cannot be used is skipped with its cause, and the others are used`(
         key: String, words: String

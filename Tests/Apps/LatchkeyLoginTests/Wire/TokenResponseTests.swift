@@ -10,14 +10,19 @@ struct TokenResponseTests {
         read(#"{"access_token":"a","token_type":"Bearer"\#(members)}"#)
     }
 
-    @Test(arguments: [
-        ("", nil), (#","expires_in":60"#, 60), (#","expires_in":"3600""#, 3600),
-        (#","expires_in":"3599.5""#, 3599.5), (#","expires_in":0"#, 0), (#","expires_in":null"#, nil),
-        (#","expires_in":-1"#, nil), (#","expires_in":"soon""#, nil), (#","expires_in":"""#, nil),
-        (#","expires_in":"0x10""#, nil), (#","expires_in":"inf""#, nil), (#","expires_in":"-5""#, nil),
-        (#","expires_in":true"#, nil), (#","expires_in":[60]"#, nil), (#","expires_in":1e300"#, nil),
-        (#","expires_in":".""#, nil),
-    ] as [(String, Double?)])
+    @Test(
+        arguments: [
+            ("", nil), (#","expires_in":60"#, 60), (#","expires_in":"3600""#, 3600),
+            (#","expires_in":"3599.5""#, 3599.5), (#","expires_in":0"#, 0),
+            (#","expires_in":null"#, nil),
+            (#","expires_in":-1"#, nil), (#","expires_in":"soon""#, nil),
+            (#","expires_in":"""#, nil),
+            (#","expires_in":"0x10""#, nil), (#","expires_in":"inf""#, nil),
+            (#","expires_in":"-5""#, nil),
+            (#","expires_in":true"#, nil), (#","expires_in":[60]"#, nil),
+            (#","expires_in":1e300"#, nil),
+            (#","expires_in":".""#, nil),
+        ] as [(String, Double?)])
     func `the lifetime is a number or its decimal text, or unknown`(
         member: String, seconds: Double?
     ) throws {
@@ -30,7 +35,9 @@ struct TokenResponseTests {
 
     @Test(arguments: ["refresh_token", "id_token", "scope", "device_secret", "issued_token_type"])
     func `optional members that cannot be used are skipped with a reason`(name: String) throws {
-        for (value, isNoted) in [("5", true), ("{}", true), ("[]", true), ("null", false), (#""""#, false)] {
+        for (value, isNoted) in [
+            ("5", true), ("{}", true), ("[]", true), ("null", false), ("\"\"", false),
+        ] {
             let response = try answer(#","\#(name)":\#(value),"x":1"#).checked()
             #expect(response.members[name] == nil, "\(value)")
             #expect(response.notes.isEmpty == !isNoted, "\(value)")
@@ -39,20 +46,27 @@ struct TokenResponseTests {
         }
     }
 
-    @Test(arguments: [
-        ("[]", .notAnObject), ("", .notAnObject), ("<html>", .notAnObject),
-        (#"{"token_type":"Bearer"}"#, .missing(.accessToken)),
-        (#"{"access_token":null,"token_type":"Bearer"}"#, .missing(.accessToken)),
-        (#"{"access_token":"","token_type":"Bearer"}"#, .unusable(.accessToken)),
-        (#"{"access_token":"a b","token_type":"Bearer"}"#, .unusable(.accessToken)),
-        (#"{"access_token":"a\r\nX: y","token_type":"Bearer"}"#, .unusable(.accessToken)),
-        (#"{"access_token":5,"token_type":"Bearer"}"#, .unusable(.accessToken)),
-        (#"{"access_token":"a"}"#, .missing(.tokenType)),
-        (#"{"access_token":"a","token_type":7}"#, .unusable(.tokenType)),
-        (#"{"access_token":"a","token_type":"mac"}"#, .type("mac")),
-        (#"{"access_token":"a","token_type":"Bearer","access_token":"b"}"#, .repeatedMember("access_token")),
-        (#"{"access_token":"a","token_type":"Bearer","x":{"y":1,"y":2}}"#, .repeatedMember("y")),
-    ] as [(String, TokenResponseFlaw)])
+    @Test(
+        arguments: [
+            ("[]", .notAnObject), ("", .notAnObject), ("<html>", .notAnObject),
+            (#"{"token_type":"Bearer"}"#, .missing(.accessToken)),
+            (#"{"access_token":null,"token_type":"Bearer"}"#, .missing(.accessToken)),
+            (#"{"access_token":"","token_type":"Bearer"}"#, .unusable(.accessToken)),
+            (#"{"access_token":"a b","token_type":"Bearer"}"#, .unusable(.accessToken)),
+            (#"{"access_token":"a\r\nX: y","token_type":"Bearer"}"#, .unusable(.accessToken)),
+            (#"{"access_token":5,"token_type":"Bearer"}"#, .unusable(.accessToken)),
+            (#"{"access_token":"a"}"#, .missing(.tokenType)),
+            (#"{"access_token":"a","token_type":7}"#, .unusable(.tokenType)),
+            (#"{"access_token":"a","token_type":"mac"}"#, .type("mac")),
+            (
+                #"{"access_token":"a","token_type":"Bearer","access_token":"b"}"#,
+                .repeatedMember("access_token")
+            ),
+            (
+                #"{"access_token":"a","token_type":"Bearer","x":{"y":1,"y":2}}"#,
+                .repeatedMember("y")
+            ),
+        ] as [(String, TokenResponseFlaw)])
     func `a response without a usable access token is refused with its cause`(
         body: String, flaw: TokenResponseFlaw
     ) {
