@@ -348,16 +348,25 @@ enum CardTurn {
 /// Keeps the resets of cards apart from the search for cards of all processes: OpenSC 0.23 never
 /// returns from `C_Initialize` if a card is reset in the middle.
 enum CardSearch {
-    /// Waits while a process resets a card. The search ends with the returned object.
-    static func begun() -> ProcessLock? { lock(LOCK_SH, atMost: .seconds(10)) }
+    /// Waits while a process resets a card, or waits to do so. The search ends with the returned
+    /// object.
+    static func begun() -> ProcessLock? {
+        let entry = lock("search-entry", LOCK_SH)
+        defer { withExtendedLifetime(entry) {} }
+        return lock("search", LOCK_SH)
+    }
 
-    /// Waits until no process looks for cards. Others wait until the returned object is released.
-    static func paused() -> ProcessLock? { lock(LOCK_EX, atMost: .seconds(5)) }
+    /// Waits until no process looks for cards. New searches wait until the returned objects are
+    /// released, so that the searches of several processes do not prevent a reset.
+    static func paused() -> [ProcessLock] {
+        [lock("search-entry", LOCK_EX), lock("search", LOCK_EX)].compactMap(\.self)
+    }
 
-    private static func lock(_ kind: Int32, atMost limit: Duration) -> ProcessLock? {
-        let name = "modules-\(ProcessLock.digest([ProcessLock.cardService]))"
+    private static func lock(_ name: String, _ kind: Int32) -> ProcessLock? {
+        let name = "\(name)-\(ProcessLock.digest([ProcessLock.cardService]))"
         guard let lock = try? ProcessLock(name) else { return nil }
-        lock.wait(for: kind, atMost: limit)
+        // As long as C_Initialize may take.
+        lock.wait(for: kind, atMost: .seconds(10))
         return lock
     }
 }

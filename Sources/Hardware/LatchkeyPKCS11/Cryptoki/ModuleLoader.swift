@@ -1,7 +1,6 @@
 internal import CPKCS11
 internal import FoundationEssentials
 internal import Glibc
-internal import Latchkey
 internal import LatchkeyPlatform
 internal import Synchronization
 
@@ -22,35 +21,28 @@ final class ModuleLoader: Sendable {
         if let module = loaded.withLock({ $0 }) { return module }
         do throws(CryptokiError) {
             do throws(CryptokiError) {
-                return try await load()
+                return try await load(within: options.deadlines.load)
             } catch {
                 // The reset of a card by another program can block C_Initialize of OpenSC 0.23
-                // forever. The process is killed then, and the next one rarely meets a reset.
+                // forever, and a slow card can delay it. The process is killed, and loaded again.
                 guard error.kind == .timedOut, error.function == "C_Initialize",
                     process.withLock({ $0 }) != nil
                 else { throw error }
-                return try await load()
+                return try await load(within: options.deadlines.load * 3)
             }
         } catch {
             // A module that hangs while it is loaded can't be used at all; that is more specific
             // than a timeout.
             guard error.kind == .timedOut else { throw error }
-            let readers = CardReset.readersWithCards()
-            throw CryptokiError(
-                .module(.hanging), function: error.function,
-                reason: "\(path) did not return from \(error.function ?? "being loaded")",
-                recovery: readers.count > 1
-                    ? Recovery(
-                        "Remove the cards that you do not need: one of them may be slow or fail "
-                            + "(\(readers.joined(separator: ", "))).") : nil)
+            throw .hanging(path, in: error.function)
         }
     }
 
-    private func load() async throws(CryptokiError) -> Module {
+    private func load(within limit: Duration) async throws(CryptokiError) -> Module {
         let thread = thread
         return try await thread.run { () throws(CryptokiError) in
             if let module = self.loaded.withLock({ $0 }) { return module }
-            let module = try self.load(on: thread)
+            let module = try self.load(on: thread, within: limit)
             self.loaded.withLock { $0 = module }
             return module
         }
@@ -71,15 +63,19 @@ final class ModuleLoader: Sendable {
         return { process.kill() }
     }
 
-    private func load(on thread: TokenThread) throws(CryptokiError) -> Module {
+    private func load(on thread: TokenThread, within limit: Duration) throws(CryptokiError)
+        -> Module
+    {
         try SharedObject.check(path)
         guard path != SharedObject.p11Kit else { throw .proxyModule }
-        guard options.isolation != .always else { return try loadIsolated(on: thread) }
+        guard options.isolation != .always else {
+            return try loadIsolated(on: thread, within: limit)
+        }
         // A module that may need isolation is not initialized in this process, where a hanging call
         // can't be ended.
         if options.isolation == .automatic, SharedObject.mayNeedIsolation(path) {
             do throws(CryptokiError) {
-                let module = try loadIsolated(on: thread)
+                let module = try loadIsolated(on: thread, within: limit)
                 if module.profile.isolatesByDefault { return module }
                 module.finalize(by: module.caller(on: thread, deadlines: options.deadlines))
             } catch {
@@ -93,16 +89,18 @@ final class ModuleLoader: Sendable {
             return try Self.functionList(of: path)
         }
         functions.parameters = ConfiguredModules().parameters(ofFile: path)
-        let module = try start(functions, in: nil, on: thread)
+        let module = try start(functions, in: nil, on: thread, within: limit)
         guard options.isolation == .automatic, module.profile.isolatesByDefault else {
             return module
         }
         // Only its description was needed in this process. From now on it runs in a separate one.
         functions.finalize(thread.watch, within: options.deadlines.load)
-        return try loadIsolated(on: thread)
+        return try loadIsolated(on: thread, within: limit)
     }
 
-    private func loadIsolated(on thread: TokenThread) throws(CryptokiError) -> Module {
+    private func loadIsolated(on thread: TokenThread, within limit: Duration)
+        throws(CryptokiError) -> Module
+    {
         let process = try ModuleProcess(module: path, environment: options.environment)
         self.process.withLock { $0 = process }
         var functions = try thread.watch.during("C_GetFunctionList", within: options.deadlines.load)
@@ -114,7 +112,7 @@ final class ModuleLoader: Sendable {
         }
         // The process passes them on to the module.
         functions.parameters = ConfiguredModules().parameters(ofFile: path)
-        return try start(functions, in: process, on: thread)
+        return try start(functions, in: process, on: thread, within: limit)
     }
 
     private static func functionList(of path: String) throws(CryptokiError) -> FunctionList {
@@ -126,10 +124,11 @@ final class ModuleLoader: Sendable {
     }
 
     private func start(
-        _ functions: FunctionList, in process: ModuleProcess?, on thread: TokenThread
+        _ functions: FunctionList, in process: ModuleProcess?, on thread: TokenThread,
+        within limit: Duration
     ) throws(CryptokiError) -> Module {
         let isThreadSafe = try Self.initialize(
-            functions, in: process, watch: thread.watch, deadline: options.deadlines.load)
+            functions, in: process, watch: thread.watch, deadline: limit)
         var info = CK_INFO()
         let value = thread.watch.during("C_GetInfo", within: options.deadlines.data) {
             functions.pointer.pointee.C_GetInfo?(&info)
@@ -173,16 +172,6 @@ final class ModuleLoader: Sendable {
                 reason: "the module answered \(value)")
         }
         return !mustSerialize
-    }
-}
-
-extension CryptokiError {
-    fileprivate static var proxyModule: CryptokiError {
-        CryptokiError(
-            .module(.proxy),
-            reason:
-                "p11-kit-proxy.so shows the modules that p11-kit configures, and p11-kit refuses to load it as a module"
-        )
     }
 }
 

@@ -58,7 +58,7 @@ struct IsolationTests {
             return options
         }()
         async let found = hostile.token(options)
-        #expect(try await poll { (try? hostile.count(of: "C_Initialize")) ?? 0 > 0 })
+        #expect(await poll { (try? hostile.count(of: "C_Initialize")) ?? 0 > 0 })
         try hostile.tell()
         #expect(try await found.module.isIsolated)
         #expect(try hostile.count(of: "C_Initialize") == 2)
