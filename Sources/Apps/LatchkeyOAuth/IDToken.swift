@@ -1,5 +1,5 @@
 internal import FoundationEssentials
-internal import LatchkeyJOSE
+package import LatchkeyJOSE
 
 /// The claims of an ID token (OpenID Connect Core section 2). Reading does not verify the token;
 /// ``IDTokenValidator`` does.
@@ -22,7 +22,7 @@ package struct IDToken: Hashable, Sendable {
     ///
     /// - Throws: ``IDTokenFlaw``: `claim` if a claim is missing or has another type than the
     ///   standard's. A text claim that is `null` is malformed, not absent.
-    init(_ jws: ReceivedJWS) throws(IDTokenFlaw) {
+    package init(_ jws: ReceivedJWS) throws(IDTokenFlaw) {
         let claims = jws.payload
         func optionalText(_ name: String) throws(IDTokenFlaw) -> String? {
             guard let value = claims[name] else { return nil }

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import LatchkeyJOSE
+import Latchkey
 import Testing
 
 /// JSON from clients and servers.

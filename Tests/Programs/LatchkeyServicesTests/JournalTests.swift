@@ -11,7 +11,7 @@ struct JournalTests {
     {
         let directory = try TemporaryDirectory()
         let journal = try ListeningJournal(path: directory.path(of: "socket"))
-        let stream = try OutputFile(path: directory.path(of: "stderr"))
+        let stream = try StreamFile(path: directory.path(of: "stderr"))
         var logger = Logger(label: "service") { label in
             JournalLogHandler(
                 label: label,
@@ -36,7 +36,7 @@ struct JournalTests {
 
     @Test func `without the journal's socket, the line contains the priority`() throws {
         let directory = try TemporaryDirectory()
-        let stream = try OutputFile(path: directory.path(of: "stderr"))
+        let stream = try StreamFile(path: directory.path(of: "stderr"))
         let sink = JournalSink(
             socketPath: directory.path(of: "nothing"), fallback: stream.descriptor)
         let logger = Logger(label: "service") { JournalLogHandler(label: $0, sink: sink) }
@@ -48,8 +48,8 @@ struct JournalTests {
     @Test func `standard error is the journal only if it is the stream that systemd named`() throws
     {
         let directory = try TemporaryDirectory()
-        let stream = try OutputFile(path: directory.path(of: "stream"))
-        let other = try OutputFile(path: directory.path(of: "other"))
+        let stream = try StreamFile(path: directory.path(of: "stream"))
+        let other = try StreamFile(path: directory.path(of: "other"))
         let environment = ["JOURNAL_STREAM": try stream.name()]
         #expect(ServiceLog.isJournal(stream.descriptor, environment: environment))
         #expect(!ServiceLog.isJournal(other.descriptor, environment: environment))
@@ -84,7 +84,7 @@ private final class ListeningJournal {
     }
 }
 
-private final class OutputFile {
+private final class StreamFile {
     let path: String
     let descriptor: Int32
 

@@ -4,6 +4,7 @@ import FoundationEssentials
 import Glibc
 import Latchkey
 import LatchkeyCertificates
+import LatchkeyServices
 import SwiftASN1
 import SystemPackage
 import X509
@@ -59,7 +60,7 @@ extension KeyCommand {
         var operation: String? { "sign" }
 
         func perform(in context: CommandContext) async throws -> BriefReport {
-            let outputFile = output.map(OutputFile.init)
+            let outputFile = output.map(OutputFile.init(path:))
             try outputFile?.check()
             let message =
                 try digest.flatMap(Self.messageDigest) ?? FileDigest.sha256(of: file ?? "-")
@@ -70,6 +71,8 @@ extension KeyCommand {
                 authorizedBy: context.presence)
             let bytes =
                 format == .raw ? signature.rawRepresentation : try signature.derRepresentation
+            // The path can be /dev/stdout.
+            if outputFile != nil { StandardStreams.shareOutput() }
             try await outputFile?.write(Array(bytes))
             let text = Base64URL.encode(bytes)
             return BriefReport(

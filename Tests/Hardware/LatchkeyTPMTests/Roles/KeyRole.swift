@@ -1,6 +1,7 @@
 import LatchkeySimulators
-import LatchkeyTPM
 import TPM2
+
+@testable import LatchkeyTPM
 
 /// One handle of one command of the TPM, which can be a key (TPM 2.0 Part 3).
 struct KeyRole: Sendable {

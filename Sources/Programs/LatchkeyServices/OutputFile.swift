@@ -1,16 +1,20 @@
-import Glibc
-import Latchkey
-import LatchkeyPlatform
+internal import Glibc
+package import Latchkey
+internal import LatchkeyPlatform
 
 /// A file that an option of a command names for its result.
 ///
 /// Writes into an existing file, device, FIFO, or the target of a link, as other programs do, so
 /// that each keeps its type, owner and mode. A new file appears with its whole contents.
-struct OutputFile: Sendable {
-    let path: String
+package struct OutputFile: Sendable {
+    private let path: String
+
+    package init(path: String) {
+        self.path = path
+    }
 
     /// Checks that the file can be written, before the user is prompted.
-    func check() throws(KeystoreError) {
+    package func check() throws(KeystoreError) {
         guard path != "-" else {
             throw unwritable(
                 "without --output, standard output has the signature in base64url")
@@ -29,7 +33,7 @@ struct OutputFile: Sendable {
     }
 
     /// Writes the contents. Waits for a reader of a FIFO.
-    func write(_ bytes: [UInt8]) async throws(KeystoreError) {
+    package func write(_ bytes: [UInt8]) async throws(KeystoreError) {
         do throws(SystemError) {
             try await BlockingThread().run { () throws(SystemError) in try writeNow(bytes) }
         } catch {
@@ -38,8 +42,6 @@ struct OutputFile: Sendable {
     }
 
     private func writeNow(_ bytes: [UInt8]) throws(SystemError) {
-        // The path can be /dev/stdout.
-        StandardStreams.shareOutput()
         let existing = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY)
         guard existing >= 0 else {
             guard errno == ENOENT else { throw .last }
