@@ -10,21 +10,24 @@ extension Session {
 
     /// Generates a key pair and checks it: not extractable, `CKA_VALUE` unreadable, the point on
     /// the curve. The self-test is ``selfTest(_:with:)``. Tries templates in the order of their
-    /// strictness. A token may choose another `CKA_ID`, and may not support
-    /// `CKA_ALWAYS_AUTHENTICATE`.
+    /// strictness. A token may not support `CKA_ALWAYS_AUTHENTICATE`.
     ///
+    /// - Parameter acceptsOtherID: Whether the token may choose another `CKA_ID`.
     /// - Throws: `occupied`, `unsound` (both halves were destroyed), `unsupported`, `returned`.
-    func generateKeyPair(_ request: KeyPairRequest) throws(CryptokiError) -> TokenKey {
-        try generate(request) { (id) throws(CryptokiError) in try key(id: id) }
+    func generateKeyPair(
+        _ request: KeyPairRequest, acceptsOtherID: Bool = false
+    ) throws(CryptokiError) -> TokenKey {
+        try generate(request, acceptsOtherID) { (id) throws(CryptokiError) in try key(id: id) }
     }
 
     /// Generates an RSA key pair for signatures, 2048 bits with the exponent 65537, and checks it.
     func generateRSAKeyPair(_ request: KeyPairRequest) throws(CryptokiError) -> RSATokenKey {
-        try generate(request) { (id) throws(CryptokiError) in try rsaKey(id: id) }
+        try generate(request, false) { (id) throws(CryptokiError) in try rsaKey(id: id) }
     }
 
     private func generate<Key: PrivateHalf>(
-        _ request: KeyPairRequest, read: (Data) throws(CryptokiError) -> Key
+        _ request: KeyPairRequest, _ acceptsOtherID: Bool,
+        read: (Data) throws(CryptokiError) -> Key
     ) throws(CryptokiError) -> Key {
         try checkCancellation()
         guard try !isOccupied(id: request.id) else {
@@ -34,12 +37,16 @@ extension Session {
         let halves = try generateHalves(request)
         let id = try? identifier(of: halves.privateHalf)
         let chosen = id.flatMap { $0.isEmpty ? nil : $0 } ?? request.id
-        // The halves of another key with the ID must not be read or destroyed in place of these.
-        if chosen != request.id, try objects(.privateKey, id: chosen).count != 1 {
-            try destroy(halves.privateHalf)
-            try destroy(halves.publicHalf)
-            throw CryptokiError(
-                .unsound, reason: "the token gave the new key the CKA_ID of another key")
+        if chosen != request.id {
+            // The halves of another key with the ID must not be read or destroyed in place of these.
+            guard acceptsOtherID, try objects(.privateKey, id: chosen).count == 1 else {
+                try destroy(halves.privateHalf)
+                try destroy(halves.publicHalf)
+                throw CryptokiError(
+                    .unsound,
+                    reason: "the token gave the new key the CKA_ID \(chosen.hexadecimal), "
+                        + (acceptsOtherID ? "which another key has" : "which was not requested"))
+            }
         }
         return try destroyingOnError(chosen) { () throws(CryptokiError) in
             let key = try read(chosen)

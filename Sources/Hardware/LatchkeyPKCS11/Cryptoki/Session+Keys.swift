@@ -109,7 +109,8 @@ extension Session {
                         key.publicKey = try publicKey(id: id)
                     }
                     if key.publicKey == nil {
-                        key.problem = try otherType(of: object).map { "it is \($0)" }
+                        key.problem =
+                            try otherType(of: object).map { "it is \($0)" }
                             ?? "the token does not show its public half"
                     }
                 } catch {
@@ -151,20 +152,15 @@ extension Session {
     /// Destroys both halves of a key, and no other key with the same ID. Halves that the token does
     /// not show are not an error.
     func destroyKey(id: Data, withHash publicKeyHash: Data) throws(CryptokiError) {
-        knownKeys[id] = nil
-        let (publicHalves, privateHalves) = (
-            try objects(.publicKey, id: id), try objects(.privateKey, id: id)
-        )
-        guard publicHalves.count > 1 || privateHalves.count > 1 else {
+        let halves = try publicHalves(id: id)
+        let half = halves.first { $0.publicKey.fingerprint == publicKeyHash }
+        guard halves.isEmpty || half != nil else { return }
+        let handles = try objects(.privateKey, id: id)
+        guard let half, halves.count > 1 || handles.count > 1 else {
             return try destroyKey(id: id)
         }
-        let halves = try self.publicHalves(id: id)
-        guard let half = halves.first(where: { $0.publicKey.fingerprint == publicKeyHash }) else {
-            return
-        }
-        if !privateHalves.isEmpty {
-            try destroy(try privateHalf(of: half, among: privateHalves))
-        }
+        knownKeys[id] = nil
+        if !handles.isEmpty { try destroy(try privateHalf(of: half, among: handles)) }
         if let object = half.object { try destroy(object) }
     }
 

@@ -73,7 +73,8 @@ extension Session {
             case .userTypeInvalid, .functionNotSupported:
                 throw CryptokiError(
                     .noContextLogin, function: error.function,
-                    reason: "the module can't check a PIN for a single use of a key: \(error.reason)")
+                    reason:
+                        "the module can't check a PIN for a single use of a key: \(error.reason)")
             default: throw error
             }
         }

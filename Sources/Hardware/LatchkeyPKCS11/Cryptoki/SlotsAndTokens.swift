@@ -87,7 +87,8 @@ package struct TokenInformation: Hashable, Sendable {
 extension TokenInformation {
     init(_ info: CK_TOKEN_INFO) {
         texts = TokenTexts(
-            label: TokenText(field: info.label), manufacturer: TokenText(field: info.manufacturerID),
+            label: TokenText(field: info.label),
+            manufacturer: TokenText(field: info.manufacturerID),
             model: TokenText(field: info.model), serial: TokenText(field: info.serialNumber))
         flags = Flags(rawValue: info.flags)
         // Modules write 0, 255 and CK_UNAVAILABLE_INFORMATION here; ignore an invalid range.

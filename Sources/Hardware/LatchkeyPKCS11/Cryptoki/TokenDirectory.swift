@@ -58,7 +58,8 @@ public struct TokenDirectory: Sendable {
             Failure(
                 modulePath: "\(name).module",
                 error: CryptokiError(
-                    .unsupported, reason: "its configuration has `remote:` and names no module file",
+                    .unsupported,
+                    reason: "its configuration has `remote:` and names no module file",
                     recovery: Recovery(
                         "Run `p11-kit server` for the remote token, and name p11-kit-client.so with `module-path=` in the URI."
                     )))

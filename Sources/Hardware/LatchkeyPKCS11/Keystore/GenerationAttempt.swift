@@ -96,7 +96,7 @@ extension Session {
     func generateTestedKey(_ pair: KeyPairRequest, _ proof: LoginProof?)
         throws(CryptokiError) -> NewKey
     {
-        let key = try generateKeyPair(pair)
+        let key = try generateKeyPair(pair, acceptsOtherID: true)
         return try destroyingOnError(key.id) { () throws(CryptokiError) in
             guard (1...64).contains(key.id.count) else {
                 throw CryptokiError(

@@ -51,7 +51,7 @@ extension PKCS11Keystore {
     ///
     /// - Parameter policy: nil for the policy of the token's own user verification.
     /// - Returns: The slot for the new key on a PIV card, and whether the card is known to have
-    ///   this slot. Cards without attestation may lack retired slots, and modules show a missing
+    ///   this slot, or the token the key with the `id` in the URI. Cards without attestation may lack retired slots, and modules show a missing
     ///   slot as free.
     /// - Throws: `KeystoreError`, as ``createKey(_:authorizedBy:)``.
     package func checkCreation(
@@ -60,7 +60,7 @@ extension PKCS11Keystore {
         do throws(KeystoreError) {
             let (snapshot, place) = try await prepareCreation(policy)
             guard let slot = place?.slots?.first(where: { $0.id == place?.id }) else {
-                return (nil, true)
+                return (nil, uri.keyID == nil || snapshot.publicKey != nil)
             }
             let isKnown = try await snapshot.token.inspect { (session) throws(CryptokiError) in
                 guard slot.isRetired else { return true }

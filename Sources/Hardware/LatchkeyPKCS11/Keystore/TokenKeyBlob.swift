@@ -189,7 +189,9 @@ struct TokenName: Hashable, Sendable {
             ("manufacturer", texts.manufacturer), ("model", texts.model), ("serial", texts.serial),
             ("token", texts.label),
         ].map { "\($0)=\(Self.escaped($1[keyPath: $1.bytes.isEmpty ? \.bytes : bytes]))" }
-        let key = ["id=\(Self.escaped(id))"] + (keyLabel.map { ["object=\(Self.escaped($0.utf8))"] } ?? [])
+        let key =
+            ["id=\(Self.escaped(id))"]
+            + (keyLabel.map { ["object=\(Self.escaped($0.utf8))"] } ?? [])
         return "pkcs11:" + (pairs + key).joined(separator: ";")
     }
 

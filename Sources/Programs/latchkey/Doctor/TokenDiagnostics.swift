@@ -28,6 +28,11 @@ struct TokenDiagnostics {
             let (slot, isKnown) = try await PKCS11Keystore(uri: uri, options: options)
                 .checkCreation()
             guard let slot else {
+                guard isKnown else {
+                    return .warning(
+                        name, "The token does not show the named key without a login.",
+                        advice: "Try ‘latchkey key create’, which prompts for the PIN.")
+                }
                 return .ok(
                     name,
                     uri.namesKey

@@ -49,7 +49,8 @@ struct IsolationTests {
         }
     }
 
-    @Test(.softwareToken) func `a module whose C_Initialize hung is loaded once more`() async throws {
+    @Test(.softwareToken) func `a module whose C_Initialize hung is loaded once more`() async throws
+    {
         let hostile = try HostileToken()
         try hostile.tell("C_Initialize hang")
         let options = {

@@ -47,7 +47,8 @@ struct TokenURITests {
         #expect(again.manufacturer == "maker")
     }
 
-    @Test func `padding with blanks or NUL does not matter, and other programs' URIs match`() throws {
+    @Test func `padding with blanks or NUL does not matter, and other programs' URIs match`() throws
+    {
         let padded = TokenInformation.sample(label: "work\0\0 \0", serial: "SW   TPM\0\0")
         for serial in ["SW%20%20%20TPM", "SW%20%20%20TPM%00%00", "SW%20%20%20TPM%20"] {
             #expect(try TokenURI("pkcs11:serial=\(serial);token=work").matches(padded))

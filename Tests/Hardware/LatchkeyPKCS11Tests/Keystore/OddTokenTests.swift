@@ -21,7 +21,6 @@ struct OddTokenTests {
         "C_GenerateKeyPair refuse 0x202 0x13", "C_GenerateKeyPair refuse 0x202 0xd1",
         "C_GenerateKeyPair refuse 0x162 0x12", "C_GenerateKeyPair refuse 0x162 0x13",
         "C_GenerateKeyPair refuse 0x162 0xd1", "C_GenerateKeyPair drop 0x202",
-        "C_GenerateKeyPair id 0102030405060708",
         "C_Login context 0x103", "C_Login context 0x54", "C_Login context 0x100",
         "C_Login return 0x100 1",
         "C_GetSessionInfo return 0x54", "C_Logout return 0x54",
@@ -49,6 +48,21 @@ struct OddTokenTests {
         try await keystore.delete(
             key, for: KeystoreBench.prompt, authorizedBy: ScriptedPresence(pins: "correct"))
         // The sealing key stays.
+        #expect(try await privateKeys() == 1)
+    }
+
+    @Test func `a token chooses the CKA_ID of a key, but not that of another key`() async throws {
+        let hostile = try HostileToken()
+        try hostile.tell("C_GenerateKeyPair id 0102030405060708")
+        let keystore = try keystore(hostile)
+        let key = try await KeystoreBench.key(on: keystore, .pin)
+        #expect(try key.tokenID == "0102030405060708")
+        let error = try await KeystoreBench.error {
+            _ = try await KeystoreBench.key(on: keystore, .pin)
+        }
+        #expect(error.code == .refused)
+        let signature = try await KeystoreBench.sign(with: key, on: keystore)
+        #expect(key.publicKey.isValid(signature, for: KeystoreBench.digest))
         #expect(try await privateKeys() == 1)
     }
 
