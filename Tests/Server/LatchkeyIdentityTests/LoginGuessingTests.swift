@@ -1,6 +1,7 @@
 import HTTPTypes
 import Latchkey
 import LatchkeyRelyingParty
+import LatchkeyTestSupport
 import Testing
 
 @testable import latchkey_identity

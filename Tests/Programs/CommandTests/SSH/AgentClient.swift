@@ -2,6 +2,7 @@ import Crypto
 import Foundation
 import LatchkeyPlatform
 import LatchkeySSH
+import LatchkeySimulators
 import LatchkeyTestSupport
 import Testing
 

@@ -3,6 +3,7 @@ import LatchkeyPlatform
 import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
+import SystemPackage
 import Testing
 
 /// The agent as a process: its socket, hostile clients, and the life of prompts.

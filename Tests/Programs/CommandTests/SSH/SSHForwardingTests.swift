@@ -212,12 +212,17 @@ struct SSHForwardingTests {
             #expect(restricted.status == 0, "\(restricted.errors)")
             let key = try blob(path)
             try await agent.withForwarding { socket in
-                func prompts(_ body: () async throws -> Void) async throws -> Int {
+                func expectPrompts(
+                    _ expected: Int, _ body: () async throws -> Void, _ comment: Comment? = nil
+                ) async throws {
                     let before = agent.prompts.count
                     try await body()
-                    return agent.prompts.count - before
+                    #expect(agent.prompts.count - before == expected, comment)
                 }
-                func local() async throws { #expect(try await signsLocally(agent, path)) }
+                func local() async throws {
+                    let isSigned = try await signsLocally(agent, path)
+                    #expect(isSigned)
+                }
                 func remote() async throws {
                     let client = try AgentClient(socket)
                     let answer = await client.request(AgentClient.commit(with: key))
@@ -229,13 +234,13 @@ struct SSHForwardingTests {
                     let answer = await client.request(AgentClient.signature(of: data, with: key))
                     #expect(answer?.first == 14)
                 }
-                #expect(try await prompts(local) == 1)
-                #expect(try await prompts(local) == 0, "the control")
+                try await expectPrompts(1, local)
+                try await expectPrompts(0, local, "the control")
                 for request in [remote, unknown] {
-                    #expect(try await prompts(request) == 1)
-                    #expect(try await prompts(request) == 1)
-                    #expect(try await prompts(local) == 1, "it starts no reuse time either")
-                    #expect(try await prompts(local) == 0, "the control")
+                    try await expectPrompts(1, request)
+                    try await expectPrompts(1, request)
+                    try await expectPrompts(1, local, "it starts no reuse time either")
+                    try await expectPrompts(0, local, "the control")
                 }
             }
         }

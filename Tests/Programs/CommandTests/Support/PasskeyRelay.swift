@@ -2,7 +2,9 @@ import Foundation
 import Glibc
 import LatchkeyPlatform
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
+import SystemPackage
 import Testing
 
 /// A relay of this process in place of `latchkey-uhid`: the packets of all programs with the
