@@ -94,7 +94,7 @@ enum WireRecord {
         sign biometry-any 60 again: 6+0 32aff19ce473
         attest biometry-any 60: 6+0 712601bc7ade
         seal biometry-any 60: 3+2 9d6e39dbe19e
-        unseal biometry-any 60: 6+0 0856fb5dfacf
+        unseal biometry-any 60: 8+6 971ece7a36bd
         MAC key biometry-any 60: 4+2 e50609780aac
         MAC and sign biometry-any 60: 12+0 c62c2d75be6a
         change PIN biometry-any 60: 0+0 e3b0c44298fc
@@ -104,7 +104,7 @@ enum WireRecord {
         sign user-presence 60 by PIN: 7+0 eb159b8f0ce2
         attest user-presence 60: 6+0 712601bc7ade
         seal user-presence 60: 6+3 b73882213f4c
-        unseal user-presence 60: 7+0 352b8d86ce46
+        unseal user-presence 60: 9+16 f335e6e8c9a3
         MAC key user-presence 60: 7+3 c4e20f73ee23
         MAC and sign user-presence 60: 14+0 6a34e87a2c66
         change PIN user-presence 60: 6+0 5b8f7acb16c2
@@ -154,7 +154,7 @@ enum WireRecord {
         sign biometry-any 60 again: 6+0 32aff19ce473
         attest biometry-any 60: 6+0 712601bc7ade
         seal biometry-any 60: 3+2 9d6e39dbe19e
-        unseal biometry-any 60: 6+0 0856fb5dfacf
+        unseal biometry-any 60: 6+6 4ae418e884ec
         MAC key biometry-any 60: 4+2 e50609780aac
         MAC and sign biometry-any 60: 12+0 c62c2d75be6a
         change PIN biometry-any 60: 0+0 e3b0c44298fc
@@ -164,7 +164,7 @@ enum WireRecord {
         sign user-presence 60 by PIN: 7+0 eb159b8f0ce2
         attest user-presence 60: 6+0 712601bc7ade
         seal user-presence 60: 6+3 b73882213f4c
-        unseal user-presence 60: 7+0 352b8d86ce46
+        unseal user-presence 60: 7+16 9481ef86c346
         MAC key user-presence 60: 7+3 c4e20f73ee23
         MAC and sign user-presence 60: 14+0 6a34e87a2c66
         change PIN user-presence 60: 6+0 5b8f7acb16c2
@@ -174,6 +174,6 @@ enum WireRecord {
         create pin: 7 605c67e256f8
         identity: 7 642d83c094ae
         activate: 4 561817086c08
-        attest: 5 241b69296055
+        attest: 5 21bfd8033be7
         """
 }

@@ -113,8 +113,7 @@ import Testing
             _ = try await keystore.attest(
                 key,
                 for: AttestationRequest(
-                    challenge: Data(count: 32), issuer: EnrolmentRig.issuer,
-                    form: EnrolmentRig.enrolment))
+                    challenge: Data(count: 32), issuer: EnrolmentRig.issuer, form: .creation))
         }
         tape.expect(WireRecord.enrolment, "enrolment")
     }
