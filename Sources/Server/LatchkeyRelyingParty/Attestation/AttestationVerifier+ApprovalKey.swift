@@ -35,6 +35,10 @@ extension AttestationVerifier {
         } catch {
             throw AttestationError(.wrongKey, "the key is not acceptable: \(error)")
         }
+        guard area.opensWithAuthValueOnly else {
+            throw AttestationError(
+                .wrongPolicy, "a policy could permit the approvals of the key to everybody")
+        }
         let requirement = AttestationRequirement(.hardware, acceptsSimulated: acceptsSimulated)
         _ = try await verify(
             statement, of: .es256(area.publicKey),

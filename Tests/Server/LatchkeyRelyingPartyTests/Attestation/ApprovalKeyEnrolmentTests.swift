@@ -28,8 +28,10 @@ import Testing
     }
 
     /// A statement about the approval key, with the bytes of a token as qualifying data.
-    private func statement(about challenge: String) throws -> AttestationStatement {
-        let area = rig.approvalArea()
+    private func statement(
+        about challenge: String, attributes: UInt32 = 0x0004_0472
+    ) throws -> AttestationStatement {
+        let area = rig.approvalArea(attributes)
         let certInfo = AttestationRig.certInfo(
             extraData: Data(challenge.utf8), name: AttestationRig.tpmName(of: area))
         let members: [(String, CBOR)] = [
@@ -82,6 +84,18 @@ import Testing
         #expect(try await enrol(own) == name)
         #expect(try await registry.isEnrolled(name))
         await expect(.wrongChallenge) { _ = try await enrol(own) }
+    }
+
+    @Test(arguments: [0x0004_04f2, 0x0004_0432, 0x0004_04b2] as [UInt32])
+    func `an approval key that a policy authorizes is refused`(_ attributes: UInt32) async throws {
+        try await record()
+        let token = try await challenges.issue(.approvalKeyRequest).token
+        await expect(.wrongPolicy) {
+            try await registry.enrol(
+                statement(about: token, attributes: attributes), challenge: token, of: challenges,
+                verifiedBy: rig.verifier(), acceptsSimulated: false)
+        }
+        #expect(try await registry.all().isEmpty)
     }
 
     @Test func `an expired challenge enrols nothing`() async throws {
