@@ -94,11 +94,6 @@ struct VerificationDialogue {
         case (.verifying, .sleeping): return [.report(.withdrawn)] + stop(Self.asleep)
         case (.verifying, .cancelled): return [.report(.withdrawn)] + stop(.cancelled)
         case (.verifying, .late): return [.report(.withdrawn)] + stop(.late)
-        case (.stopping(.cancelled), .status("verify-no-match", _, fprintd)),
-            (.stopping(.late), .status("verify-no-match", _, fprintd)):
-            // The cancellation came after the finger. It counts, as without the cancellation.
-            phase = .stopping(.notMatched)
-            return []
         case (.stopping(let outcome), .stopped): return release(outcome)
         case (.releasing(let outcome), .released): return end(outcome)
         default: return []

@@ -67,8 +67,17 @@ struct RestartTests {
             try await scene.progress.wait(for: .waiting, times: before + 1)
             waiting.cancel()
             #expect(try await waiting.value?.code == .cancelled)
+            // The reader is stopped first.
+            let state = "\(scene.broker.stateDirectory.path)/authority.json"
+            try #require(
+                await poll {
+                    try String(contentsOfFile: state, encoding: .utf8).contains(
+                        "\"isUnderWay\":false")
+                })
             try await restart(scene)
-            try await scene.sign(key, showing: .finger("mine"))
+            #expect(await scene.client.fingerState() == .ready)
+            try await showWrongFinger(key, scene, times: 1)
+            #expect(try await scene.refusal(key)?.code == .lockedOut, "the fifth")
         }
     }
 

@@ -19,11 +19,8 @@ enum SystemBus {
     /// - service: The user instead of `latchkey-presenced`, which may not exist where the tests
     ///   run.
     /// - startable: The text of a service file for D-Bus activation.
-    /// - unreadBytes: The maximum number of bytes of one program's messages that their recipients
-    ///   have not read (`max_incoming_bytes`); nil for the default, 127 MiB.
     static func withRunning(
-        as service: UInt32, startable: String? = nil, unreadBytes: Int? = nil,
-        _ body: (String) async throws -> Void
+        as service: UInt32, startable: String? = nil, _ body: (String) async throws -> Void
     ) async throws {
         try await TemporaryDirectory.withDirectory { directory in
             let policy = try String(contentsOf: shipped, encoding: .utf8)
@@ -41,8 +38,6 @@ enum SystemBus {
             let policies = base.matches(of: #/(?s)<policy .*?</policy>/#).map { String($0.output) }
             try #require(!policies.isEmpty)
             let address = "unix:path=\(directory.path(of: "bus"))"
-            let limit =
-                unreadBytes.map { "<limit name=\"max_incoming_bytes\">\($0)</limit>" } ?? ""
             let configuration = """
                 <!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-BUS Bus Configuration 1.0//EN"
                  "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
@@ -51,7 +46,6 @@ enum SystemBus {
                 \(policies.joined(separator: "\n"))
                 <include>shipped.conf</include>
                 <servicedir>\(services)</servicedir>
-                \(limit)
                 </busconfig>
                 """
             try configuration.write(
