@@ -65,7 +65,6 @@ import Testing
                 #expect(await poll { rig.prompt.open == 0 }, "\(end)")
                 let count = rig.prompt.questions.count
                 await wire.send(Rig.registration(), on: attacker)
-                await wire.passPause(rig)
                 #expect(try await wire.answer(on: attacker)[4..<8] == [0x90, 0, 1, 0x27], "\(end)")
                 #expect(rig.prompt.questions.count == count)
                 rig.clock.advance(by: QuietTimes<String>.longest)
@@ -96,7 +95,6 @@ import Testing
             rig.openers.set([3])
             let third = try await wire.open()
             await wire.send(Rig.registration(), on: third)
-            await wire.passPause(rig)
             #expect(try await wire.answer(on: third)[4..<8] == [0x90, 0, 1, 0x27])
             #expect(rig.prompt.questions.count == 2)
             await wire.device.close()
