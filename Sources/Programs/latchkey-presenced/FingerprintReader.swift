@@ -13,12 +13,6 @@ struct FingerprintReader: Sendable {
     static let enrolmentRule = SignalRule(from: service, interface: device, member: "EnrollStatus")
     static let enrolmentCompleted = "enroll-completed"
 
-    /// The machine is about to sleep (true), or is awake again (false). Some readers do not answer
-    /// after a sleep during a verification, until fprintd is restarted.
-    private static let sleepRule = SignalRule(
-        from: "org.freedesktop.login1", path: "/org/freedesktop/login1",
-        interface: "org.freedesktop.login1.Manager", member: "PrepareForSleep")
-
     let bus: Bus
 
     /// A reader, and the unique name of the fprintd that manages it.
@@ -143,10 +137,6 @@ struct FingerprintReader: Sendable {
             subscriptions.append(
                 try await bus.subscribe(.ownerChanges(of: Self.service)) { change in
                     if change.arguments.last?.string != found.fprintd { sink.yield(.vanished) }
-                })
-            subscriptions.append(
-                try await bus.subscribe(Self.sleepRule) { signal in
-                    if signal.arguments.first?.bool == true { sink.yield(.sleeping) }
                 })
             // The owner may have changed before the subscription.
             if try await bus.owner(of: Self.service) != found.fprintd { sink.yield(.vanished) }

@@ -18,8 +18,6 @@ struct VerificationDialogue {
         case released
         case cancelled
         case late
-        /// The machine is about to sleep.
-        case sleeping
     }
 
     /// Whether a call succeeded, and if not, the error's name and text.
@@ -88,10 +86,6 @@ struct VerificationDialogue {
         case (.claiming, .late), (.starting, .late):
             interruption = interruption ?? .late
             return []
-        case (.claiming, .sleeping), (.starting, .sleeping):
-            interruption = interruption ?? Self.asleep
-            return []
-        case (.verifying, .sleeping): return [.report(.withdrawn)] + stop(Self.asleep)
         case (.verifying, .cancelled): return [.report(.withdrawn)] + stop(.cancelled)
         case (.verifying, .late): return [.report(.withdrawn)] + stop(.late)
         case (.stopping(let outcome), .stopped): return release(outcome)
@@ -151,7 +145,6 @@ struct VerificationDialogue {
         return [.finish(outcome)]
     }
 
-    private static let asleep = VerificationOutcome.failed("the machine goes to sleep")
     private static let fprintdErrors = "net.reactivated.Fprint.Error."
 
     private static func meaning(of name: String, _ text: String) -> VerificationOutcome {

@@ -87,7 +87,7 @@ struct OddTPMTests {
         let stored = try await machine.run(
             "vault", "store", "odd", pins: ["258025"], input: "secret")
         guard stored.status == 0 else { return (false, stored.errors) }
-        let opened = try await machine.run("vault", "read", "odd", pins: ["258025"])
+        let opened = try await machine.run("vault", "show", "odd", pins: ["258025"])
         return (opened.status == 0 && opened.output.contains("secret"), opened.errors)
     }
 

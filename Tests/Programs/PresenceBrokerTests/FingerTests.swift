@@ -84,41 +84,6 @@ struct FingerTests {
         }
     }
 
-    /// Some readers do not answer after a sleep during a verification, until fprintd is restarted.
-    @Test(.requires(program: "python3"))
-    func `a sleep of the machine ends the verification, and the reader is free`() async throws {
-        try await BrokerScene.with { scene in
-            let address = scene.reader.busAddress
-            let logind = try RunningProgram(
-                URL(filePath: "/usr/bin/env"),
-                [
-                    "DBUS_SYSTEM_BUS_ADDRESS=\(address)", "/usr/bin/python3", "-m", "dbusmock",
-                    "--system", "--template", "logind",
-                ])
-            func announceSleep(_ begins: Bool) async throws -> Bool {
-                try await HelperProgram.run(
-                    "gdbus",
-                    [
-                        "call", "--address", address, "--dest", "org.freedesktop.login1",
-                        "--object-path", "/org/freedesktop/login1", "--method",
-                        "org.freedesktop.DBus.Mock.EmitSignal", "org.freedesktop.login1.Manager",
-                        "PrepareForSleep", "b", "[<\(begins)>]",
-                    ]
-                ).isSuccess
-            }
-            try #require(await poll { try await announceSleep(false) }, "logind did not start")
-            let key = try await scene.key(.biometryAny)
-            let waiting = Task { try await scene.refusal(key) }
-            try await scene.progress.wait(for: .waiting)
-            #expect(try await announceSleep(true))
-            let error = try await waiting.value
-            #expect(error?.code == .unavailable)
-            #expect(error?.reason == "the machine goes to sleep")
-            try await scene.sign(key, showing: .finger("mine"))
-            await logind.stop(SIGKILL)
-        }
-    }
-
     @Test func `a cancelled request frees the reader for the next`() async throws {
         try await BrokerScene.with { scene in
             let key = try await scene.key(.biometryAny)

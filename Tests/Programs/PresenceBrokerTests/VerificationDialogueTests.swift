@@ -57,20 +57,6 @@ struct VerificationDialogueTests {
         #expect(dialogue.receive(status("verify-match")).contains(.stopVerification))
     }
 
-    @Test func `a sleep of the machine ends the verification and releases the reader`() {
-        let asleep = VerificationOutcome.failed("the machine goes to sleep")
-        var dialogue = verifying()
-        #expect(dialogue.receive(.sleeping) == [.report(.withdrawn), .stopVerification])
-        #expect(dialogue.receive(status("verify-match")) == [])
-        #expect(dialogue.receive(.stopped) == [.release])
-        #expect(dialogue.receive(.released) == [.finish(asleep)])
-        var early = VerificationDialogue(fprintd: Self.fprintd)
-        _ = early.begin()
-        #expect(early.receive(.sleeping) == [])
-        #expect(early.receive(.claimed(.done)) == [.release])
-        #expect(early.receive(.released) == [.finish(asleep)])
-    }
-
     @Test func `a failure ends the verification and releases the reader`() {
         for word in ["verify-unknown-error", "verify-disconnected", "a word of the future"] {
             var dialogue = verifying()

@@ -4,7 +4,7 @@
 public struct AssuranceLevel: Hashable, Sendable, Codable, CustomStringConvertible {
     /// The hardware that contains the private key.
     public enum Root: String, Sendable, Codable, CaseIterable {
-        /// A TPM 2.0.
+        /// A TPM 2.0, or a program that reports to be one: only an attestation proves a chip.
         case tpm
         /// A PKCS#11 token.
         case token

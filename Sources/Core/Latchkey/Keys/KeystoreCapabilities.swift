@@ -140,7 +140,8 @@ public struct PINStatus: Hashable, Sendable {
     /// The end of the lockout, or nil if unknown. The hardware counts only the time during which it
     /// has power: turning the machine off extends the lockout.
     public var lockedOutUntil: Date?
-    /// The number of seconds after which the hardware restores one attempt, or nil if unknown.
+    /// The number of seconds after which the hardware restores one attempt, or nil if unknown. 0 if
+    /// wrong PINs never lock it.
     public var recoverySeconds: Int?
     /// Whether the hardware reports that a wrong PIN was given since the last correct one. The
     /// number may be unknown.

@@ -239,7 +239,9 @@ public struct AttestationAnchorError: Error, Hashable, Sendable, CustomStringCon
             throw AttestationAnchorError(path: path, reason: "the file has \(bytes.count) bytes")
         }
         guard bytes.first != 0x30 else {
-            return ([try certificate(bytes, path: path, isRoot: areRoots)], [])
+            // Some manufacturers' files end in a line break after the certificate.
+            let der = HardwareCertificate.withoutPadding(bytes)
+            return ([try certificate(der, path: path, isRoot: areRoots)], [])
         }
         let documents: [PEMDocument]
         do {
@@ -280,9 +282,9 @@ public struct AttestationAnchorError: Error, Hashable, Sendable, CustomStringCon
         } catch {
             throw AttestationAnchorError(path: path, reason: error.description)
         }
-        if let flaw = certificate.flawAsIssuer {
+        if case .flawed(let flaw, _) = certificate.asIssuer {
             throw AttestationAnchorError(
-                path: path, reason: "\(certificate.subjectText): \(flaw.text)")
+                path: path, reason: "\(certificate.subjectText): \(flaw)")
         }
         if !isRoot, let algorithm = CertificateKey.unsupportedSignature(of: certificate) {
             throw AttestationAnchorError(

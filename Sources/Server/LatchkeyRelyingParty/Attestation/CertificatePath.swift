@@ -157,23 +157,20 @@ struct CertificatePath: Sendable {
             _ issuer: HardwareCertificate, of certificate: HardwareCertificate,
             _ path: [HardwareCertificate]
         ) -> Bool {
-            if let flaw = issuer.flawAsIssuer {
+            let key: CertificateKey
+            switch issuer.asIssuer {
+            case .flawed(let flaw, let isUnsupported):
                 note(
-                    flaw.isUnsupported ? .unsupported : .notAnIssuer, path,
-                    "\(issuer.subjectText) cannot issue \(certificate.subjectText): \(flaw.text)")
+                    isUnsupported ? .unsupported : .notAnIssuer, path,
+                    "\(issuer.subjectText) cannot issue \(certificate.subjectText): \(flaw)")
                 return false
-            }
-            guard let constraints = try? issuer.basicConstraints(),
-                depth + path.count - 1 <= constraints.pathLength ?? .max
-            else {
+            case .usable(_, let pathLength?) where depth + path.count - 1 > pathLength:
                 note(
                     .notAnIssuer, path,
                     "more certificates are below \(issuer.subjectText) than its pathLenConstraint permits"
                 )
                 return false
-            }
-            guard let key = CertificateKey(publicKeyInfo: issuer.publicKeyInfo) else {
-                return false
+            case .usable(let usable, _): key = usable
             }
             guard signaturesLeft >= key.cost else {
                 note(

@@ -25,25 +25,35 @@ extension HardwareCertificate {
         }
     }
 
-    /// The reason why the certificate can be no issuer in a path, and whether it is something that
-    /// is not supported. nil if there is none.
-    var flawAsIssuer: (text: String, isUnsupported: Bool)? {
+    /// Whether the certificate can be an issuer in a path.
+    enum IssuerCheck {
+        /// It can. The path length is that of basicConstraints.
+        case usable(CertificateKey, pathLength: Int?)
+        /// It cannot, because of something that is not supported, or for another reason.
+        case flawed(String, isUnsupported: Bool)
+    }
+
+    var asIssuer: IssuerCheck {
+        let pathLength: Int?
         do throws(Malformed) {
-            guard try basicConstraints()?.isAuthority == true else {
-                return ("it is not a CA certificate", false)
+            guard let constraints = try basicConstraints(), constraints.isAuthority else {
+                return .flawed("it is not a CA certificate", isUnsupported: false)
             }
             guard try maySignCertificates() else {
-                return ("its keyUsage does not permit it to sign certificates", false)
+                return .flawed(
+                    "its keyUsage does not permit it to sign certificates", isUnsupported: false)
             }
+            pathLength = constraints.pathLength
         } catch {
-            return (error.description, false)
+            return .flawed(error.description, isUnsupported: false)
         }
-        guard CertificateKey(publicKeyInfo: publicKeyInfo) != nil else {
-            return (
-                "its key is neither on P-256, P-384 or P-521 nor RSA with 2048 to 4096 bits", true
-            )
+        guard let key = CertificateKey(publicKeyInfo: publicKeyInfo) else {
+            return .flawed(
+                "its key is neither on P-256, P-384 or P-521 nor RSA with 2048 to 4096 bits",
+                isUnsupported: true)
         }
-        return unsupportedExtension.map { ($0, true) }
+        if let text = unsupportedExtension { return .flawed(text, isUnsupported: true) }
+        return .usable(key, pathLength: pathLength)
     }
 
     private static let processedExtensions: [ASN1ObjectIdentifier] = [

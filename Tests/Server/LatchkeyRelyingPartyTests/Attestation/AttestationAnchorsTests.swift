@@ -14,10 +14,12 @@ import X509
         try HardwareCertificate(try AttestationVectors.bytes(name))
     }
 
-    /// Creates a directory with these files, and deletes it afterwards.
+    /// Creates a directory with these files, and deletes it afterwards. Its own directory is this
+    /// user's, so that no other user can replace it.
     private func withDirectory(_ files: [String: Data], _ body: (String) throws -> Void) throws {
-        let directory = FileManager.default.temporaryDirectory.appending(path: "anchors-\(UUID())")
-        defer { try? FileManager.default.removeItem(at: directory) }
+        let own = FileManager.default.temporaryDirectory.appending(path: "anchors-\(UUID())")
+        defer { try? FileManager.default.removeItem(at: own) }
+        let directory = own.appending(path: "set")
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         for (path, content) in files {
             let file = directory.appending(path: path)
@@ -63,7 +65,9 @@ import X509
             "-----BEGIN CERTIFICATE-----\n"
             + der.base64EncodedString(options: .lineLength64Characters)
             + "\n-----END CERTIFICATE-----\n"
-        try withDirectory(["roots/a.pem": Data((pem + pem).utf8), "intermediates/b.DER": der]) {
+        try withDirectory([
+            "roots/a.pem": Data((pem + pem).utf8), "intermediates/b.DER": der + Data("\n".utf8),
+        ]) {
             directory in
             let group = try AttestationAnchors.Group(directory: directory)
             #expect(group.roots.map(\.der) == [der, der])

@@ -1,6 +1,7 @@
 import Crypto
 import CryptoExtras
 import Foundation
+import LatchkeyTesting
 import SwiftASN1
 import Testing
 import X509
@@ -8,7 +9,8 @@ import X509
 @testable import LatchkeyRelyingParty
 
 /// What RFC 5280 section 6.1 permits and manufacturers publish, and the reason of each refusal.
-@Suite("Certificate paths of manufacturers") struct CertificatePathTests {
+@Suite("Certificate paths of manufacturers", .requires(program: "openssl"))
+struct CertificatePathTests {
     private static let now = Int64(AttestationVectors.time.timeIntervalSince1970)
 
     /// An extension of an intermediate, DER in hexadecimal digits.

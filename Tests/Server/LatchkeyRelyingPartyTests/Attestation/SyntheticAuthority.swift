@@ -13,9 +13,25 @@ struct SyntheticAuthority {
         case p256, p384, p521, rsa2048, rsa4096
     }
 
-    /// Creating an RSA key takes seconds, so that each kind has one. P-256 keys are new.
-    private static let rsa2048 = Result { try _RSA.Signing.PrivateKey(keySize: .bits2048) }
-    private static let rsa4096 = Result { try _RSA.Signing.PrivateKey(keySize: .bits4096) }
+    /// The only keys that are not new for each authority: they take seconds.
+    private static let rsa2048 = Result { try rsaKey(bits: 2048) }
+    private static let rsa4096 = Result { try rsaKey(bits: 4096) }
+
+    /// A debug build of swift-crypto takes minutes for a key; openssl does not.
+    private static func rsaKey(bits: Int) throws -> _RSA.Signing.PrivateKey {
+        let (process, output) = (Process(), Pipe())
+        process.executableURL = URL(filePath: "/usr/bin/env")
+        process.arguments = [
+            "openssl", "genpkey", "-quiet", "-algorithm", "RSA", "-pkeyopt",
+            "rsa_keygen_bits:\(bits)",
+        ]
+        process.standardOutput = output
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        let pem = try output.fileHandleForReading.readToEnd() ?? Data()
+        process.waitUntilExit()
+        return try _RSA.Signing.PrivateKey(pemRepresentation: String(decoding: pem, as: UTF8.self))
+    }
 
     let subject: DistinguishedName
     let key: Certificate.PrivateKey
@@ -42,7 +58,8 @@ struct SyntheticAuthority {
 
     /// A certificate of this authority's key, by an issuer or by itself.
     func certificate(
-        by issuer: SyntheticAuthority? = nil, extensions: [Certificate.Extension] = SyntheticAuthority.isAuthority,
+        by issuer: SyntheticAuthority? = nil,
+        extensions: [Certificate.Extension] = SyntheticAuthority.isAuthority,
         with algorithm: Certificate.SignatureAlgorithm? = nil,
         days: ClosedRange<Double> = -1...90
     ) throws -> HardwareCertificate {
