@@ -10,8 +10,14 @@ import Testing
 final class AgentClient: Sendable {
     private let descriptor: Int32
 
+    /// The time that one answer may take.
+    private static let limit = 120
+
     init(_ socket: String) throws {
         descriptor = try #require(try UNIXSocketAddress(path: socket)?.connectedSocket())
+        var time = timeval(tv_sec: Self.limit, tv_usec: 0)
+        setsockopt(
+            descriptor, SOL_SOCKET, SO_RCVTIMEO, &time, socklen_t(MemoryLayout<timeval>.size))
     }
 
     deinit { close(descriptor) }
@@ -33,12 +39,16 @@ final class AgentClient: Sendable {
 
     /// Reads the next answer; nil if the agent closed the connection.
     func answer() async -> [UInt8]? {
-        await withCheckedContinuation { continuation in
+        let (answer, isLate) = await withCheckedContinuation { continuation in
             Thread.detachNewThread { [self] in
                 let length = read(4).map { $0.reduce(0) { $0 << 8 | Int($1) } }
-                continuation.resume(returning: length.flatMap { read($0) })
+                let answer = length.flatMap { read($0) }
+                let isLate = answer == nil && errno == EAGAIN
+                continuation.resume(returning: (answer, isLate))
             }
         }
+        #expect(!isLate, "the agent neither answers nor closes the connection")
+        return answer
     }
 
     func request(_ message: [UInt8]) async -> [UInt8]? {
@@ -50,6 +60,7 @@ final class AgentClient: Sendable {
         var bytes: [UInt8] = []
         while bytes.count < count {
             var part = [UInt8](repeating: 0, count: count - bytes.count)
+            errno = 0
             let more = Glibc.read(descriptor, &part, part.count)
             guard more > 0 else { return nil }
             bytes += part.prefix(more)
