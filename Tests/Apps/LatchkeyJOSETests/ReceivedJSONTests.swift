@@ -1,6 +1,6 @@
 import FoundationEssentials
-import LatchkeyJOSE
 import Latchkey
+import LatchkeyJOSE
 import Testing
 
 /// JSON from clients and servers.

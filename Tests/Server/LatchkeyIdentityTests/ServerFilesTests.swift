@@ -110,7 +110,7 @@ import Testing
                 {"clients": [{"client_id": "app"}], "project": "a", "\u0070roject": "b"}
                 """#.utf8
             ).write(to: URL(filePath: files.config))
-            try await files.expectRefusal(of: "project: two members have this name", "")
+            try await files.expectRefusal(of: "project", "two members have this name")
         }
     }
 }

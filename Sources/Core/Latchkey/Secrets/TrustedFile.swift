@@ -15,8 +15,8 @@ package enum TrustedFile {
     ///
     /// All must belong to this user or root, and only the owner may write them. The exception is a
     /// directory with the sticky bit, such as `/tmp`, in which other users cannot replace the entries
-    /// of this user. The file itself, and its own directory, may not be of this kind: other users can
-    /// create files in it.
+    /// of this user. A file's own directory may not be of this kind, nor a directory that is checked:
+    /// other users can create files in it.
     ///
     /// - Throws: ``KeystoreError`` with code `invalidInput`.
     package static func check(_ path: String) throws(KeystoreError) {
@@ -46,7 +46,9 @@ package enum TrustedFile {
             let isShared = try check(next, of: path, isLast: pending.isEmpty)
             directories.append(Directory(path: next, isShared: isShared))
         }
-        for own in directories.suffix(2) where own.isShared { throw writable(path, own.path) }
+        for own in directories.suffix(isDirectory(directories) ? 1 : 2) where own.isShared {
+            throw writable(path, own.path)
+        }
     }
 
     /// Checks a file, and reads it.
@@ -72,6 +74,12 @@ package enum TrustedFile {
         let path: String
         /// Whether other users can create files in it, but not replace those of this user.
         let isShared: Bool
+    }
+
+    private static func isDirectory(_ way: [Directory]) -> Bool {
+        var status = stat()
+        guard let last = way.last, lstat(last.path, &status) == 0 else { return false }
+        return status.st_mode & S_IFMT == S_IFDIR
     }
 
     private static func components(_ path: String) -> [Substring] {

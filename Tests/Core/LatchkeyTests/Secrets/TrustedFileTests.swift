@@ -57,6 +57,7 @@ struct TrustedFileTests {
                 try #require(chmod(directory, 0o1777) == 0)
             }
             try TrustedFile.check(file)
+            try TrustedFile.check(directories[2])
             try #require(chmod(directories[2], 0o1777) == 0)
             expectRefusal(file, of: directories[2], "other users can write")
             expectRefusal(directories[2], of: directories[2], "other users can write")

@@ -31,7 +31,7 @@ struct PostgreSQLCertificateTests {
             path + ".key", "-out",
             path,
         ])
-        for file in [path, path + ".key"] { try PostgreSQLServer.give(file) }
+        try PostgreSQLServer.give(path + ".key")
         return path
     }
 
@@ -81,6 +81,20 @@ struct PostgreSQLCertificateTests {
             let accepted = try await migrate(
                 database, host: "localhost", at: address, trusting: own)
             #expect(accepted.status == 0, "the control: \(accepted.text)")
+            for file in [own, passwords] {
+                let attributes = try FileManager.default.attributesOfItem(atPath: file)
+                try FileManager.default.setAttributes(
+                    [.posixPermissions: 0o666], ofItemAtPath: file)
+                let writable = try await migrate(
+                    database, host: "localhost", at: address, trusting: own)
+                #expect(writable.status == 1)
+                #expect(
+                    writable.errors.contains(
+                        "the file \(file) cannot be used: other users can write \(file)"),
+                    "\(writable.text)")
+                try FileManager.default.setAttributes(
+                    [.posixPermissions: attributes[.posixPermissions] ?? 0], ofItemAtPath: file)
+            }
             async let authority = migrate(database, host: "localhost", at: address, trusting: other)
             async let name = migrate(database, host: "db.example.com", at: address, trusting: own)
             for (outcome, cause) in [
