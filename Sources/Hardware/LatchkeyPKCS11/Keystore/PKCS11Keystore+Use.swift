@@ -326,6 +326,8 @@ final class TokenLocator: Sendable {
     private let uri: TokenURI
     private let options: TokenOptions
     private let found = Mutex<Token?>(nil)
+    /// Whether a stored name may have chosen the token among several that the URI matches.
+    private let isChosen = Mutex(false)
 
     init(uri: TokenURI, options: TokenOptions) {
         self.uri = uri
@@ -363,7 +365,7 @@ final class TokenLocator: Sendable {
     private func token(
         named name: TokenName?
     ) async throws(KeystoreError) -> (token: Token, wasKnown: Bool) {
-        if let token = known { return (token, true) }
+        if let token = known, name != nil || !isChosen.withLock({ $0 }) { return (token, true) }
         do {
             let token = try await Token.find(uri, options: options) { information in
                 name?.isSameDevice(information) != false
@@ -371,6 +373,7 @@ final class TokenLocator: Sendable {
                 name?.fits(token) == true
             }
             found.withLock { $0 = token }
+            isChosen.withLock { $0 = name != nil }
             return (token, false)
         } catch {
             throw KeystoreError(error)
