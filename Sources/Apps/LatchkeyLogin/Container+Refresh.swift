@@ -72,8 +72,10 @@ extension Container {
             return .invalid
         }
         guard let kept = try await keep(response.refreshToken, of: session) else {
-            // The session was replaced or ended. Its token must not stay valid.
-            if let token = response.refreshToken { try? await server.revoke(token) }
+            // The session was replaced or ended. Its new token must not stay valid.
+            if let token = response.refreshToken, token != session.refreshToken {
+                try? await server.revoke(token)
+            }
             return .superseded
         }
         let tokens = try response.merged(into: ["token_type": "Bearer"])

@@ -87,7 +87,7 @@ struct JWKSetTests {
         (#"{"kid":"a"}"#, "‘kty’ is missing"),
         (#"{"kty":null}"#, "‘kty’"), ("null", "not a JSON object"),
         (#""text""#, "not a JSON object"),
-        (#"{"kty":"RSA","n":"AQAB","e":"AQAB"}"#, ""),
+        (#"{"kty":"RSA","n":"AQAB","e":"AQAB"}"#, "key"),
         (#"{"kty":"RSA","e":"AQAB"}"#, "‘n’ is missing"),
     ])
     func `a key that cannot be used is skipped with its cause, and the others are used`(

@@ -26,12 +26,9 @@ struct OddServerTests {
         return try #require(added.json()["id"]?.string, "\(added)")
     }
 
+    /// The code of the error, and its texts.
     private func error(_ outcome: Outcome) throws -> (code: String?, text: String) {
-        let error = try outcome.json()["error"]
-        return (
-            error?["code"]?.string,
-            "\(error?["reason"]?.string ?? "") \(error?["recovery"]?.string ?? "")"
-        )
+        (try outcome.json()["error"]?["code"]?.string, outcome.output)
     }
 
     /// Optional members of a token answer, and whether each is skipped with a reason.

@@ -18,7 +18,7 @@ struct OutputFileTests {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         let created = try await machine.run("key", "create", "--policy", "none", "--json")
         let id = try #require(created.json()["id"]?.string, "\(created)")
-        let pem = try await machine.run("key", "export", id)
+        let pem = try await machine.require("key", "export", id, "--format", "pem")
         try Data(pem.output.utf8).write(to: URL(filePath: machine.directory.path(of: "key.pem")))
         try Data("message".utf8).write(to: URL(filePath: machine.directory.path(of: "message")))
         let folder = machine.directory.path(of: "out")

@@ -45,15 +45,15 @@ extension CredentialCommand {
         /// Reads a token in the format of ``Token``, or a server's token response.
         private static func token(_ json: SecretBytes, settings: ProgramSettings) throws -> Token {
             let data = json.withUnsafeBytes { Data($0) }
-            guard let members = (try? ReceivedJSON.decode(JSONValue.self, from: data))?.object
+            guard let members = (try? JSONDecoder().decode(JSONValue.self, from: data))?.object
             else {
                 throw invalid("standard input is not a JSON object")
             }
             // Only the format of ``Token`` has this member.
             if members["response"]?.object != nil {
                 do {
-                    return try JSONDecoder().decode(Token.self, from: data)
-                } catch is DecodingError {
+                    return try ReceivedJSON.decode(Token.self, from: data)
+                } catch where error is DecodingError || error is ReceivedJSON.Flaw {
                     throw invalid("the token is damaged, or another version of Latchkey wrote it")
                 }
             }

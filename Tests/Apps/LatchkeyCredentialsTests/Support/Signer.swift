@@ -36,6 +36,13 @@ struct Signer: Sendable {
     }
 
     func sign(_ claims: [String: JSONValue], header: [String: JSONValue]? = nil) throws -> JWT {
+        guard let token = JWT(try compact(claims, header: header)) else { throw Unsigned() }
+        return token
+    }
+
+    /// A signed text, which need not be a token that Latchkey reads.
+    func compact(_ claims: [String: JSONValue], header: [String: JSONValue]? = nil) throws -> String
+    {
         let header = header ?? ["alg": .string(algorithm.rawValue), "kid": .string(keyID)]
         let input = try JWS.signingInput(header: header, payload: claims)
         let digest = SHA256.hash(data: Data(input.utf8))
@@ -45,8 +52,7 @@ struct Signer: Sendable {
             } else {
                 try ecKey.signature(for: digest).rawRepresentation
             }
-        guard let token = JWT(input + "." + Base64URL.encode(signature)) else { throw Unsigned() }
-        return token
+        return input + "." + Base64URL.encode(signature)
     }
 
     private struct Unsigned: Error {}

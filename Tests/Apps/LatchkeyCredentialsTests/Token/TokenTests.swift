@@ -86,15 +86,20 @@ struct TokenTests {
         #"{"access_token":"a b","token_type":"Bearer"}"#,
         #"{"access_token":"a\r\nX: y","token_type":"Bearer"}"#,
         #"{"access_token":7,"token_type":"Bearer"}"#,
-        #"{"access_token":"a","token_type":"Bearer","expires_in":-1}"#,
-        #"{"access_token":"a","token_type":"Bearer","expires_in":1e300}"#,
-        #"{"access_token":"a","token_type":"Bearer","expires_in":"soon"}"#,
-        #"{"access_token":"a","token_type":"Bearer","refresh_token":7}"#,
-        #"{"access_token":"a","token_type":"Bearer","refresh_token":""}"#,
         #"{"access_token":"a","token_type":"Bearer","id_token":"x"}"#,
+        #"{"access_token":"a","token_type":"Bearer","scope":"a","scope":"b"}"#,
     ])
     func `an invalid response is refused`(json: String) {
         #expect(throws: credentials(.invalidInput)) { try token(json) }
+    }
+
+    @Test(arguments: [
+        #""expires_in":-1"#, #""expires_in":1e300"#, #""expires_in":"soon""#,
+        #""refresh_token":7"#, #""refresh_token":"""#,
+    ])
+    func `an optional member that cannot be used is left out`(member: String) throws {
+        let token = try token(#"{"access_token":"a","token_type":"Bearer",\#(member)}"#)
+        #expect(token.expiresAt == nil && token.refreshToken == nil)
     }
 
     @Test func `an empty scope is no scope`() throws {
