@@ -185,9 +185,12 @@ struct TokenCommandTests {
                 "12345678",
             ],
             environment: token.environment)
-        let ambiguous = try await machine.run(
-            "key", "sign", id, "/dev/null", "--json",
-            extra: ["LATCHKEY_TOKEN": "pkcs11:token=Latchkey?module-path=\(token.modulePath)"])
+        // The stored serial number chooses the token of a stored key.
+        let both = ["LATCHKEY_TOKEN": "pkcs11:token=Latchkey?module-path=\(token.modulePath)"]
+        let chosen = try await machine.run(
+            "key", "sign", id, "/dev/null", pins: [token.userPIN], extra: both)
+        #expect(chosen.status == 0, "\(chosen.errors)")
+        let ambiguous = try await machine.run("key", "create", "--json", extra: both)
         #expect(ambiguous.status == 10, "\(ambiguous.errors)")
     }
 
