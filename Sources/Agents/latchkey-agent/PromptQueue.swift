@@ -20,14 +20,10 @@ final class PromptQueue: Sendable {
 
     private enum Turn {
         case now
-        /// After ``pause``.
+        /// After ``QuietTimes/pause``: an answer to the closed prompt must not reach this one.
         case afterClosedPrompt
         case refused(String)
     }
-
-    /// The time between a prompt that was closed for another one, and that other one: an answer to
-    /// the first one must not reach the second one.
-    private static let pause: Duration = .seconds(1)
 
     private let state = Mutex(State())
     private let start = ContinuousClock.now
@@ -42,7 +38,7 @@ final class PromptQueue: Sendable {
         }
         switch await turn(of: id, from: origin) {
         case .refused(let reason): return .refused(reason)
-        case .afterClosedPrompt: try? await Task.sleep(for: Self.pause)
+        case .afterClosedPrompt: try? await Task.sleep(for: QuietTimes<RequestOrigin>.pause)
         case .now: break
         }
         guard !Task.isCancelled else {

@@ -3,28 +3,21 @@ internal import Latchkey
 /// When a request may prompt. A page can begin requests in a row, and end them; a program can end
 /// the requests of others. A state machine over given times.
 struct PromptLimit: Sendable {
-    /// The time between the end of a request that prompted and the next prompt. The user may be
-    /// about to click in the window that has closed, or the finger may still be on the reader.
-    static let pauseTime: Duration = .seconds(1)
+    /// The time between the end of a request that prompted and the next prompt.
+    static let pauseTime = QuietTimes<String>.pause
     /// The time after the end of a prompt in which another program gets no prompt for its site.
     static let suspicionTime: Duration = .seconds(10)
     /// The number of prompts in a row that the client or the time limit ended, after which there is
     /// no quiet time. A page must be able to begin again.
     private static let toleratedEnds = 5
+    /// The longest quiet time of all sites after prompts that the user did not refuse. A page can end
+    /// its own ones to keep others from prompting.
+    private static let longestWithoutRefusal: Duration = .seconds(30)
     /// The number of refusals in a row after which only their sites have a quiet time.
     private static let toleratedRefusals = 1
-    /// The maximum number of sites that are counted.
-    private static let maximumSites = 256
-
     /// How the user has answered a prompt.
     enum Answer {
         case accepted, refused
-    }
-
-    private enum Origin: Hashable {
-        /// All sites together: a page can choose among many names, and a creation takes any.
-        case all
-        case site(String)
     }
 
     private struct EndedPrompt {
@@ -38,9 +31,12 @@ struct PromptLimit: Sendable {
         }
     }
 
-    private var quietTimes = QuietTimes<Origin>()
-    /// The sites that are counted, in order of their first prompt.
-    private var sites: [String] = []
+    private enum AllSites { case all }
+
+    /// The quiet time of all sites together: a page can choose among many names, and a creation
+    /// takes any.
+    private var ofAll = QuietTimes<AllSites>()
+    private var ofSites = QuietTimes<String>()
     private var endedPrompts: [String: EndedPrompt] = [:]
     private var pauseEnd: Duration?
 
@@ -63,23 +59,23 @@ struct PromptLimit: Sendable {
     ) -> CTAPStatus? {
         endedPrompts = endedPrompts.filter { now - $0.value.time < Self.suspicionTime }
         if let site {
-            if quietTimes.remaining(for: .site(site), at: now) != nil { return .operationDenied }
+            if ofSites.remaining(for: site, at: now) != nil { return .operationDenied }
             if let earlier = endedPrompts[site], !earlier.isOnly(openers) {
                 return .operationDenied
             }
         }
-        return quietTimes.remaining(for: .all, at: now) == nil ? nil : .userActionTimeout
+        return ofAll.remaining(for: .all, at: now) == nil ? nil : .userActionTimeout
     }
 
     /// The user has answered a prompt.
     mutating func count(_ answer: Answer, to site: String?, at now: Duration) {
         switch answer {
         case .accepted:
-            quietTimes.accept(.all)
-            if let site { quietTimes.accept(.site(site)) }
+            ofAll.accept(.all)
+            if let site { ofSites.accept(site) }
         case .refused:
-            quietTimes.refuse(.all, tolerating: Self.toleratedRefusals, at: now)
-            if let site { refuse(site, at: now) }
+            ofAll.refuse(.all, tolerating: Self.toleratedRefusals, at: now)
+            if let site { ofSites.refuse(site, at: now) }
         }
     }
 
@@ -94,23 +90,15 @@ struct PromptLimit: Sendable {
     mutating func abandon(
         _ site: String?, of openers: DeviceOpeners?, isSuspicious: Bool, at now: Duration
     ) {
-        quietTimes.refuse(.all, tolerating: Self.toleratedEnds, at: now)
+        ofAll.refuse(.all, tolerating: Self.toleratedEnds, upTo: Self.longestWithoutRefusal, at: now)
         guard let site else { return }
-        refuse(site, tolerating: Self.toleratedEnds, at: now)
+        ofSites.refuse(site, tolerating: Self.toleratedEnds, at: now)
         if isSuspicious { endedPrompts[site] = EndedPrompt(time: now, openers: openers) }
     }
 
     /// A request stays unanswered without a prompt. It counts as a prompt of its site, and disturbs
     /// no other one.
     mutating func hold(_ site: String, at now: Duration) {
-        refuse(site, tolerating: Self.toleratedEnds, at: now)
-    }
-
-    private mutating func refuse(_ site: String, tolerating count: Int = 0, at now: Duration) {
-        if !sites.contains(site) {
-            if sites.count == Self.maximumSites { quietTimes.accept(.site(sites.removeFirst())) }
-            sites.append(site)
-        }
-        quietTimes.refuse(.site(site), tolerating: count, at: now)
+        ofSites.refuse(site, tolerating: Self.toleratedEnds, at: now)
     }
 }

@@ -7,6 +7,11 @@ package struct QuietTimes<Origin: Hashable & Sendable>: Sendable {
     /// The time after the first refusal that counts.
     package static var shortest: Duration { .seconds(10) }
     package static var longest: Duration { .seconds(600) }
+    /// The time between the end of a prompt and the next one. The user may be about to click in the
+    /// window that has closed, or the finger may still be on the reader.
+    package static var pause: Duration { .seconds(1) }
+    /// The maximum number of origins that are counted.
+    package static var maximumOrigins: Int { 256 }
 
     private struct Refusals {
         var count = 0
@@ -25,20 +30,29 @@ package struct QuietTimes<Origin: Hashable & Sendable>: Sendable {
 
     /// The user has refused a prompt of the origin, or it ended without an answer.
     ///
-    /// - Parameter tolerated: The number of refusals in a row after which there is no quiet time.
-    package mutating func refuse(_ origin: Origin, tolerating tolerated: Int = 0, at now: Duration)
-    {
+    /// - Parameters:
+    ///   - tolerated: The number of refusals in a row after which there is no quiet time.
+    ///   - longest: The time to which this refusal can raise the quiet time.
+    package mutating func refuse(
+        _ origin: Origin, tolerating tolerated: Int = 0, upTo longest: Duration = Self.longest,
+        at now: Duration
+    ) {
         // Refusals are forgotten when the origin had the longest time without another one.
         origins = origins.filter { now - $0.value.end < Self.longest }
         var refusals = origins[origin] ?? Refusals()
         refusals.count += 1
         if refusals.count > tolerated {
-            refusals.time =
-                refusals.time == .zero
-                ? Self.shortest : min(refusals.time + refusals.time, Self.longest)
+            let next = refusals.time == .zero ? Self.shortest : refusals.time + refusals.time
+            refusals.time = max(refusals.time, min(next, longest))
         }
         refusals.end = now + refusals.time
         origins[origin] = refusals
+        // More origins than a user can refuse, so without a prompt. The latest end stays.
+        if origins.count > Self.maximumOrigins,
+            let first = origins.min(by: { $0.value.end < $1.value.end })
+        {
+            origins[first.key] = nil
+        }
     }
 
     /// The user has accepted a prompt of the origin.

@@ -116,9 +116,6 @@ extension Module {
     /// Whether the module must be initialized before its next use.
     var needsInitialization: Bool { state.withLock { $0.needsInitialization } }
 
-    /// Makes the next use initialize the module, which then forgets sessions, logins and PINs.
-    func mustInitialize() { state.withLock { $0.needsInitialization = true } }
-
     /// Finalizes and initializes the module, unless another thread did so since `epoch`. This ends
     /// all sessions.
     ///

@@ -189,7 +189,7 @@ public struct AttestationAnchorError: Error, Hashable, Sendable, CustomStringCon
         } catch {
             throw AttestationAnchorError(
                 path: directory,
-                reason: "the directory cannot be listed: \(cause(directory, O_DIRECTORY, error))")
+                reason: "the directory cannot be listed: \(cause(directory, error))")
         }
         try checkTrust(directory)
         return entries
@@ -204,19 +204,14 @@ public struct AttestationAnchorError: Error, Hashable, Sendable, CustomStringCon
         }
     }
 
-    /// The system's message for a file or directory that cannot be opened or is a directory instead
-    /// of a file.
+    /// The system's message for a directory that cannot be opened.
     ///
-    /// - Parameters:
-    ///   - flags: Flags of `open`.
-    ///   - error: The error to describe if the path can be opened.
-    private static func cause(_ path: String, _ flags: Int32, _ error: any Error) -> String {
-        let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | flags)
+    /// - Parameter error: The error to describe if it can be opened.
+    private static func cause(_ path: String, _ error: any Error) -> String {
+        let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_DIRECTORY)
         guard descriptor >= 0 else { return SystemError.last.description }
-        defer { close(descriptor) }
-        var byte: UInt8 = 0
-        guard flags == 0, read(descriptor, &byte, 1) < 0 else { return "\(error)" }
-        return SystemError.last.description
+        close(descriptor)
+        return "\(error)"
     }
 
     /// The certificates of a file that can be part of a chain, and the others.
@@ -229,12 +224,10 @@ public struct AttestationAnchorError: Error, Hashable, Sendable, CustomStringCon
         }
         let bytes: Data
         do {
-            bytes = try Data(contentsOf: URL(filePath: path))
+            bytes = try TrustedFile.contents(of: path)
         } catch {
-            throw AttestationAnchorError(
-                path: path, reason: "the file cannot be read: \(cause(path, 0, error))")
+            throw AttestationAnchorError(path: path, reason: error.reason)
         }
-        try checkTrust(path)
         guard bytes.count <= maximumFileBytes else {
             throw AttestationAnchorError(path: path, reason: "the file has \(bytes.count) bytes")
         }

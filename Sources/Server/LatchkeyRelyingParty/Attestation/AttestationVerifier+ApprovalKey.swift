@@ -37,7 +37,7 @@ extension AttestationVerifier {
         }
         guard area.opensWithAuthValueOnly else {
             throw AttestationError(
-                .wrongPolicy, "a policy could permit the approvals of the key to everybody")
+                .wrongPolicy, "a policy could permit approvals with this key without the presence broker")
         }
         let requirement = AttestationRequirement(.hardware, acceptsSimulated: acceptsSimulated)
         _ = try await verify(

@@ -31,8 +31,8 @@ struct CertificatePath: Sendable {
         var reason: AttestationReason {
             switch cause {
             case .unknownIssuer, .notAnIssuer: .untrustedEndorsement
-            case .tooLong: .chainTooLong
-            case .unsupported, .tooManySignatures: .unsupportedCertificate
+            case .tooLong, .tooManySignatures: .chainTooLong
+            case .unsupported: .unsupportedCertificate
             case .expired: .certificateExpired
             }
         }

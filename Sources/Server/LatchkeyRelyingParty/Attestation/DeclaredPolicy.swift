@@ -69,7 +69,7 @@ struct DeclaredPolicy: Sendable {
     }
 
     /// The Name of an approval key, which signs only and cannot leave its TPM. Only its authValue
-    /// authorizes it: a policy could permit its signatures to everybody.
+    /// authorizes it: a policy could permit its signatures without a proof.
     private static func approvalKey(_ bytes: Data) throws(AttestationError) -> TPMName {
         do {
             let key = try P256Area(bytes)

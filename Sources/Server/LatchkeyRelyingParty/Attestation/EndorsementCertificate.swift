@@ -122,7 +122,7 @@ struct EndorsementCertificate: Sendable {
 extension P256Area {
     /// Reads the public area of a new attestation key.
     ///
-    /// It has no policy. A policy could authorize `TPM2_ActivateCredential` for everybody, and only
+    /// It has no policy. A policy could authorize `TPM2_ActivateCredential` without a proof, and only
     /// the TPM's refusal of a key without its private part would prevent the activation.
     ///
     /// - Throws: ``AttestationError`` with code `unrestrictedAttestationKey`.
