@@ -53,7 +53,7 @@ extension CredentialCommand {
             if members["response"]?.object != nil {
                 do {
                     return try ReceivedJSON.decode(Token.self, from: data)
-                } catch where error is DecodingError || error is ReceivedJSON.Flaw {
+                } catch  where error is DecodingError || error is ReceivedJSON.Flaw {
                     throw invalid("the token is damaged, or another version of Latchkey wrote it")
                 }
             }

@@ -35,4 +35,28 @@ struct QuietTimesTests {
         quiet.refuse(1, tolerating: 3, at: .zero)
         #expect(quiet.remaining(for: 1, at: .zero) == .seconds(10))
     }
+
+    @Test func `a refusal can have a lower limit, and lowers no time`() {
+        var quiet = QuietTimes<Int>()
+        var now = Duration.zero
+        for seconds in [10, 20, 30, 30] {
+            quiet.refuse(1, upTo: .seconds(30), at: now)
+            #expect(quiet.remaining(for: 1, at: now) == .seconds(seconds))
+            now += .seconds(seconds)
+        }
+        for seconds in [60, 120] {
+            quiet.refuse(1, at: now)
+            #expect(quiet.remaining(for: 1, at: now) == .seconds(seconds))
+            now += .seconds(seconds)
+        }
+        quiet.refuse(1, upTo: .seconds(30), at: now)
+        #expect(quiet.remaining(for: 1, at: now) == .seconds(120))
+    }
+
+    @Test func `many origins do not end the quiet time of a refused one`() {
+        var quiet = QuietTimes<Int>()
+        quiet.refuse(-1, at: .zero)
+        for origin in 0..<1000 { quiet.refuse(origin, tolerating: 5, at: .seconds(1)) }
+        #expect(quiet.remaining(for: -1, at: .seconds(1)) == .seconds(9))
+    }
 }

@@ -39,6 +39,7 @@ import Testing
         case .revokesNoSecret: .revokesSecrets
         case .revokesNoKey: .revokesKeys
         case .liftsLockoutWithoutProof: .liftsNoLockoutWithoutProof
+        case .takesAnyLabel: .refusesHiddenLabels
         case .ignoresForbiddenReuse, .keepsForbiddenProofs: .promptsWhenReuseIsForbidden
         }
     }

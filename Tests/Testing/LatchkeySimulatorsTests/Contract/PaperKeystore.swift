@@ -14,7 +14,7 @@ final class PaperKeystore: RevokingKeystore, AttestingKeystore {
         case keepsOldPIN, repeatsItself, overlooksTheEnd, takesNoForAnError, forgetsToCount,
             checksNoPublicKey
         case takesAnyDevice, attestsAnything, asksEachTime, neverForgets, keepsLateProofs,
-            ignoresForbiddenReuse, keepsForbiddenProofs
+            ignoresForbiddenReuse, keepsForbiddenProofs, takesAnyLabel
         case revokesNoSecret, revokesNoKey, liftsLockoutWithoutProof, promisesAttestation,
             sharesItsIdentity
     }
@@ -63,6 +63,7 @@ final class PaperKeystore: RevokingKeystore, AttestingKeystore {
         async throws(KeystoreError)
         -> HardwareKey
     {
+        try check(label: request.label)
         let key =
             fault == .repeatsItself
             ? try? P256.Signing.PrivateKey(rawRepresentation: SHA256.hash(data: [1]))
@@ -186,7 +187,12 @@ final class PaperKeystore: RevokingKeystore, AttestingKeystore {
         _ key: HardwareKey, to label: String?, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> HardwareKey {
-        key.replacing(blob: key.blob, label: label)
+        try check(label: label)
+        return key.replacing(blob: key.blob, label: label)
+    }
+
+    private func check(label: String?) throws(KeystoreError) {
+        if fault != .takesAnyLabel { try KeyRequest.check(label: label) }
     }
 
     func changePIN(
