@@ -41,15 +41,26 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
     }
 
     /// Uses a refresh token (RFC 6749 section 6).
+    ///
+    /// - Returns: The response. It may have an error beside a new refresh token, which must be
+    ///   stored; ``TokenResponse/checked(requiresBearer:)`` then throws.
+    /// - Throws: As ``requestToken(_:_:authorization:)``, unless the response has a refresh token.
     package func refresh(
         _ token: String, _ more: Form = []
     ) async throws(LatchkeyError<Code>) -> ServerResponse<Code> {
-        try await requestToken("refresh_token", [("refresh_token", token)] + more)
+        let form: Form = [("grant_type", "refresh_token"), ("refresh_token", token)]
+        let response = try await post(form + more, to: .token).successful()
+        let tokens = TokenResponse(response.body)
+        guard !tokens.hasError || tokens.refreshToken != nil else {
+            throw LatchkeyError(.refused(response.refusal))
+        }
+        return response
     }
 
     /// Requests a token with any grant (RFC 6749 section 4.5).
     ///
-    /// - Throws: For a status outside 200...299, and for an error with another status.
+    /// - Throws: For a status outside 200...299, and for an error with another status, also if the
+    ///   response has an access token.
     package func requestToken(
         _ grantType: String, _ form: Form, authorization: String? = nil
     ) async throws(LatchkeyError<Code>) -> ServerResponse<Code> {
@@ -57,9 +68,8 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
             [("grant_type", grantType)] + form, to: .token, authorization: authorization
         ).successful()
         // Some servers send errors with status 200.
-        let refusal = response.refusal
-        guard refusal.oauthError == nil || response.tokens().isUsable else {
-            throw LatchkeyError(.refused(refusal))
+        guard !TokenResponse(response.body).hasError else {
+            throw LatchkeyError(.refused(response.refusal))
         }
         return response
     }

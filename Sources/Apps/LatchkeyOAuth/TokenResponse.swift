@@ -36,7 +36,13 @@ package struct TokenResponse: Sendable {
     /// it can be found.
     package init(_ body: Data) {
         do {
-            self.init(members: try ReceivedJSON.decode([String: JSONValue].self, from: body))
+            let members = try ReceivedJSON.decode([String: JSONValue].self, from: body)
+            // Some servers send an empty member for an absent one.
+            if let error = members["error"], error != .null, error.string != "" {
+                self.init(salvaging: TokenResponse(members: members), .error(error.string))
+            } else {
+                self.init(members: members)
+            }
         } catch ReceivedJSON.Flaw.repeatedName(let name) {
             // A wrong one of two refresh tokens is no worse than the old one, which is used up.
             let all = try? JSONDecoder().decode([String: JSONValue].self, from: body)
@@ -98,14 +104,16 @@ package struct TokenResponse: Sendable {
         return nil
     }
 
-    /// Whether the response has an access token that can be used.
-    package var isUsable: Bool { flaw == nil }
+    /// Whether the response has an error, with any other members. Its tokens are not used.
+    package var hasError: Bool {
+        if case .error = flaw { true } else { false }
+    }
 
     /// This response to a refresh, with the members that it lacks. The old access token and its
     /// lifetime are not kept.
     package func merged(into old: [String: JSONValue]) -> TokenResponse {
         switch flaw {
-        case .notAnObject, .repeatedMember: return self
+        case .notAnObject, .repeatedMember, .error: return self
         case .missing, .unusable, .type, nil: break
         }
         var members = old
@@ -159,6 +167,8 @@ package enum TokenResponseFlaw: Error, Hashable, Sendable {
     case notAnObject
     /// Two members have this name. Other programs may read the other one (RFC 8259 section 4).
     case repeatedMember(String)
+    /// The response has an error (RFC 6749 section 5.2); nil if it is not a string.
+    case error(String?)
     case missing(TokenResponse.Name)
     case unusable(TokenResponse.Name)
     /// The access token is of this type, not a bearer token.
@@ -171,6 +181,9 @@ package enum TokenResponseFlaw: Error, Hashable, Sendable {
         case .notAnObject: "\(response) is not a JSON object"
         case .repeatedMember(let name):
             "\(response) repeats the member ‘\(String(oneLine: name, limit: 64))’"
+        case .error(let error):
+            "\(response) has an error"
+                + (error.map { " ‘\(String(oneLine: $0, limit: 64))’" } ?? "")
         case .missing(let name): "\(response) has no ‘\(name.rawValue)’"
         case .unusable(let name):
             "in \(response), ‘\(name.rawValue)’ is not a string of visible ASCII characters"

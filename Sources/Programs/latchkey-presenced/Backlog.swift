@@ -10,15 +10,27 @@ import Synchronization
 /// service above a limit for all of its answers. The unanswered calls of a connection (dbus-daemon
 /// allows 128) end the flood of that connection.
 ///
-/// Each call counts for its user, independent of the user's number of connections. The bus reports
-/// the user of a connection. Until its answer arrives, after one round trip, the calls of a new
-/// connection are stored here. Each connection can store few calls, and all connections of one user
-/// together (dbus-daemon allows 256) cannot use up the space for new connections.
+/// Each call counts for its user, independent of the user's number of connections. All users
+/// without a name count as one: a user with subordinate user IDs (subuid(5)) has thousands of them,
+/// and would otherwise get that many times the answers.
+///
+/// The bus reports the user of a connection. Until its answer arrives, after one round trip, the
+/// calls of a new connection are stored here. Each connection can store few calls, and all
+/// connections of one user together (dbus-daemon allows 256) cannot use up the space for new
+/// connections.
 final class Backlog: Sendable {
+    /// A client whose user is known.
+    struct Caller: Hashable, Sendable {
+        let credentials: BusCredentials
+        /// The user for whom the client's calls count; nil stands for all users without a name. It
+        /// stays the same until the client leaves the bus.
+        let share: UInt32?
+    }
+
     /// What to do with a received call.
     enum Step: Hashable, Sendable {
-        /// Serve it, then call ``leave(_:)`` with the user.
-        case serve(BusCredentials)
+        /// Serve it, then call ``leave(_:)`` with the caller.
+        case serve(Caller)
         /// Get the client's credentials from the bus, then call ``learn(_:of:)``. The call is
         /// stored until then.
         case ask
@@ -34,27 +46,34 @@ final class Backlog: Sendable {
     static let refusalsPerMinute = 240
 
     private struct State {
-        var known: [String: BusCredentials] = [:]
-        var users = Occupancy<UInt32>(perKind: 16, total: 192)
+        var known: [String: Caller] = [:]
+        /// By ``Caller/share``.
+        var users = Occupancy<UInt32?>(perKind: 16, total: 192)
         /// The calls of connections whose credentials are not known yet, in order of arrival.
         var kept: [String: [BusMessage]] = [:]
         var newcomers = Occupancy<String>(perKind: 4, total: 1536)
-        /// By user; nil stands for all users that are not known yet.
+        /// By ``Caller/share``; nil stands for all users that are not known yet, too.
         var refusals = RateLimit<UInt32?>(refusalsPerMinute, in: .seconds(60))
 
-        mutating func refuse(_ user: UInt32?) -> Step {
-            refusals.admit(user, at: .now) ? .refuse : .ignore
+        mutating func refuse(_ share: UInt32?) -> Step {
+            refusals.admit(share, at: .now) ? .refuse : .ignore
         }
     }
 
     private let state = Mutex(State())
+    private let hasName: @Sendable (UInt32) -> Bool
+
+    /// - Parameter hasName: Whether a user has a name. Called once for each connection.
+    init(hasName: @escaping @Sendable (UInt32) -> Bool = { BusRequester.name(of: $0) != nil }) {
+        self.hasName = hasName
+    }
 
     func enter(_ call: BusMessage) -> Step {
         state.withLock { state in
             let known = state.known[call.sender]
-            guard call.isReadable else { return state.refuse(known?.user) }
+            guard call.isReadable else { return state.refuse(known?.share) }
             if let known {
-                return state.users.enter(known.user) ? .serve(known) : state.refuse(known.user)
+                return state.users.enter(known.share) ? .serve(known) : state.refuse(known.share)
             }
             guard state.newcomers.enter(call.sender) else { return state.refuse(nil) }
             defer { state.kept[call.sender, default: []].append(call) }
@@ -68,23 +87,29 @@ final class Backlog: Sendable {
     func learn(_ credentials: BusCredentials?, of client: String) -> [(
         call: BusMessage, step: Step
     )] {
-        state.withLock { state in
+        // The search for the name may take time.
+        let caller = credentials.map {
+            Caller(credentials: $0, share: hasName($0.user) ? $0.user : nil)
+        }
+        return state.withLock { state in
             let calls = state.kept.removeValue(forKey: client) ?? []
             for _ in calls { state.newcomers.leave(client) }
-            guard let credentials else { return calls.map { ($0, .ignore) } }
-            state.known[client] = credentials
+            guard let caller else { return calls.map { ($0, .ignore) } }
+            state.known[client] = caller
             return calls.map {
-                let isServed = state.users.enter(credentials.user)
-                return ($0, isServed ? .serve(credentials) : state.refuse(credentials.user))
+                let isServed = state.users.enter(caller.share)
+                return ($0, isServed ? .serve(caller) : state.refuse(caller.share))
             }
         }
     }
 
-    /// Whether one more refusal of the user's calls is sent.
-    func mayRefuse(_ user: UInt32) -> Bool { state.withLock { $0.refuse(user) == .refuse } }
+    /// Whether one more refusal of the caller's calls is sent.
+    func mayRefuse(_ caller: Caller) -> Bool {
+        state.withLock { $0.refuse(caller.share) == .refuse }
+    }
 
-    /// A call of the user was served.
-    func leave(_ user: UInt32) { state.withLock { $0.users.leave(user) } }
+    /// A call of the caller was served.
+    func leave(_ caller: Caller) { state.withLock { $0.users.leave(caller.share) } }
 
     /// The client has left the bus.
     ///

@@ -57,7 +57,8 @@ struct BusRequester: Hashable, Sendable {
         }
     }
 
-    private static func name(of user: UInt32) -> String? {
+    /// The user's name; nil if the system knows none, as for subordinate user IDs (subuid(5)).
+    static func name(of user: UInt32) -> String? {
         var buffer = [CChar](repeating: 0, count: 16384)
         var entry = passwd()
         var found: UnsafeMutablePointer<passwd>?

@@ -29,7 +29,7 @@ actor PresenceService {
 
     /// The events from the bus, in order.
     private enum Event {
-        case call(BusMessage, BusCredentials)
+        case call(BusMessage, Backlog.Caller)
         /// A call above a limit, and whether it gets an answer.
         case excess(BusMessage, isAnswered: Bool)
         /// A client has left the bus.
@@ -77,7 +77,8 @@ actor PresenceService {
     private var sink: AsyncStream<Event>.Continuation?
 
     private let backlog = Backlog()
-    private var calls = RateLimit<UInt32>(120, in: .seconds(60))
+    /// By ``Backlog/Caller/share``.
+    private var calls = RateLimit<UInt32?>(120, in: .seconds(60))
     private var approvals = RateLimit<UInt32>(30, in: .seconds(60))
     /// The calls that use the TPM or fprintd now, by user.
     private var underWay = Occupancy<UInt32>(perKind: 4, total: 16)
@@ -133,7 +134,7 @@ actor PresenceService {
             switch event {
             case .call(let message, let caller):
                 await receive(message, from: caller)
-                backlog.leave(caller.user)
+                backlog.leave(caller)
             case .excess(let message, isAnswered: true):
                 await reply(message, .failure(Backlog.tooMany))
             case .excess(let message, isAnswered: false): await bus.drop(message)
@@ -177,17 +178,17 @@ actor PresenceService {
         }
     }
 
-    private func receive(_ message: BusMessage, from caller: BusCredentials) async {
+    private func receive(_ message: BusMessage, from caller: Backlog.Caller) async {
         let method = Self.method(of: message)
         // A cancellation frees the reader, so no limit applies.
         if method == .cancel { await perform(queue.cancel(client: message.sender)) }
-        guard calls.admit(caller.user, at: .now) else {
-            guard backlog.mayRefuse(caller.user) else { return await bus.drop(message) }
+        guard calls.admit(caller.share, at: .now) else {
+            guard backlog.mayRefuse(caller) else { return await bus.drop(message) }
             return await reply(message, method == .cancel ? .success([]) : Self.tooManyRequests)
         }
         if let answer = Introspection.answer(message) { return await reply(message, answer) }
         guard let method else { return await reply(message, .failure(Self.unknownMethod)) }
-        let requester = BusRequester(client: message.sender, caller)
+        let requester = BusRequester(client: message.sender, caller.credentials)
         // fprintd does not know users without a name.
         guard requester.userName != nil else {
             return await reply(

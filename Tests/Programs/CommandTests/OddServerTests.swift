@@ -267,8 +267,10 @@ struct OddServerTests {
         }
     }
 
-    @Test func `an error with status 200 is an error`() async throws {
-        let manner = #"{"body": {"error": "bad_verification_code", "error_description": "Words"}}"#
+    @Test(arguments: ["", #", "access_token": "a", "token_type": "Bearer""#])
+    func `an error with status 200 is an error, with any other members`(more: String) async throws {
+        let refusal = #""error": "bad_verification_code", "error_description": "Words""#
+        let manner = #"{"body": {\#(refusal)\#(more)}}"#
         try await with(manner) { machine, _ in
             let (code, text) = try error(try await machine.run("login", "--json"))
             #expect(code == "oauthError")

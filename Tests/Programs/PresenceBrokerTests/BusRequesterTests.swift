@@ -54,6 +54,11 @@ struct BusRequesterTests {
                 .claimedName == nil)
     }
 
+    @Test func `a user without an account has no name`() {
+        #expect(BusRequester.name(of: 0) == "root")
+        #expect(BusRequester.name(of: UInt32.max - 1) == nil)
+    }
+
     @Test(arguments: [
         (0, "root", true), (1, "daemon", false), (999, "a service", false), (1000, "alice", true),
         (60001, "systemd-homed's", true), (61184, "a service of systemd's", false),

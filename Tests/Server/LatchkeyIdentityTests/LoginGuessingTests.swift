@@ -154,4 +154,63 @@ import Testing
             #expect(try await user.loginToSettings("alice").status == 303)
         }
     }
+
+    private static func attempt(_ network: String, browser: String? = nil) -> LoginThrottle.Attempt
+    {
+        LoginThrottle.Attempt(username: "alice", network: network, browser: browser)
+    }
+
+    /// - Returns: The number of guesses from the networks, one in a minute from each, that the
+    ///   server checks within the minutes.
+    private func guess(
+        _ throttle: LoginThrottle, from networks: [String], minutes: Int, _ time: SettableClock
+    ) -> Int {
+        (0..<minutes).reduce(0) { checked, _ in
+            time.advance(by: 60)
+            return checked + networks.count { throttle.begin(Self.attempt($0)) == nil }
+        }
+    }
+
+    @Test func `one network does not lock a user out, however long it guesses`() {
+        let time = SettableClock.atWholeSecond()
+        let throttle = LoginThrottle(clock: time.clock)
+        for _ in 1...5 {
+            // The windows of the network and of the user begin at different times.
+            #expect(throttle.begin(Self.attempt("192.0.2.9")) == nil)
+            let checked = guess(throttle, from: ["198.51.100.1"], minutes: 90, time)
+            #expect((1...2 * LoginThrottle.failuresPerShare).contains(checked))
+            let user = Self.attempt("192.0.2.1")
+            #expect(throttle.begin(user) == nil)
+            throttle.succeeded(user)
+        }
+    }
+
+    @Test func `three networks lock a user out of new browsers, and guess no more than the limit`()
+    {
+        let time = SettableClock.atWholeSecond()
+        let throttle = LoginThrottle(clock: time.clock)
+        let networks = (1...40).map { "198.51.100.\($0)" }
+        let three = guess(throttle, from: Array(networks.prefix(3)), minutes: 30, time)
+        #expect(three == LoginThrottle.failuresPerUser)
+        #expect(guess(throttle, from: networks, minutes: 10, time) == 0)
+        let refused = LoginThrottle.failuresPerShare + 2
+        #expect(guess(throttle, from: ["192.0.2.1"], minutes: refused, time) == 0)
+        #expect(throttle.begin(Self.attempt("192.0.2.2", browser: "known")) == nil)
+        time.advance(by: 600)
+        // The attempts that were refused do not count for the network's hour.
+        #expect(throttle.begin(Self.attempt("192.0.2.1")) == nil)
+        #expect(
+            guess(throttle, from: networks, minutes: 50, time)
+                == LoginThrottle.failuresPerUser - 1)
+    }
+
+    @Test func `a network's failures in a new browser do not count for a known browser's hour`() {
+        let time = SettableClock.atWholeSecond()
+        let throttle = LoginThrottle(clock: time.clock)
+        let checked = guess(throttle, from: ["192.0.2.1"], minutes: 30, time)
+        #expect(checked == LoginThrottle.failuresPerShare)
+        time.advance(by: 300)
+        #expect(throttle.begin(Self.attempt("192.0.2.1", browser: "known")) == nil)
+        #expect(throttle.begin(Self.attempt("192.0.2.1")) != nil)
+    }
 }

@@ -106,8 +106,8 @@ struct IdentityServices: Sendable {
     let signer: IDTokenSigner
     let forms: FormGuard
     let throttle: LoginThrottle
-    let tokenLimit: RateLimiter
-    let challengeLimit: RateLimiter
+    let tokenLimit: RequestCounts
+    let challengeLimit: RequestCounts
 
     init(
         _ configuration: ServerConfiguration, database: any SQLDatabase, hasher: PasswordHasher,
@@ -139,8 +139,8 @@ struct IdentityServices: Sendable {
         forms = FormGuard(key: try await secrets.value("form guard") { .random(32) })
         throttle = LoginThrottle(clock: clock)
         let limits = configuration.rateLimits
-        tokenLimit = RateLimiter(limit: limits.tokenPerAddress, per: 60, clock: clock)
-        challengeLimit = RateLimiter(limit: limits.challengePerAddress, per: 60, clock: clock)
+        tokenLimit = RequestCounts(limit: limits.tokenPerAddress, per: 60, clock: clock)
+        challengeLimit = RequestCounts(limit: limits.challengePerAddress, per: 60, clock: clock)
     }
 
     /// The server's origin, the `iss` of its tokens.

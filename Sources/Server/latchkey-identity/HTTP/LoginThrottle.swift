@@ -3,22 +3,31 @@ import LatchkeyRelyingParty
 /// Limits the failed logins with a password of this process: per user and network, per network, and
 /// per user over all networks.
 ///
-/// The last limit counts browsers in which the user has logged in before separately. So an attacker
-/// with many networks does not keep the user out of these browsers.
+/// The last limit bounds the guesses of an attacker with many networks. It also lets such an
+/// attacker keep the user out, and two or three networks are enough for that. One is not: it adds at
+/// most ``failuresPerShare`` to the user's count in an hour, and less than twice as many in an hour
+/// that begins within its own. The limits within an hour count each browser in which the user has
+/// logged in before separately. So no other network keeps the user out of these browsers.
 struct LoginThrottle: Sendable {
     static let failuresPerUserAndAddress = 5
     static let failuresPerAddress = 50
+    /// The maximum of one network for one user, within an hour. Less than half of
+    /// ``failuresPerUser``, because two windows of a network can overlap one of the user.
+    static let failuresPerShare = 10
     /// Within an hour.
     static let failuresPerUser = 30
 
-    private let pairs: RateLimiter
-    private let addresses: RateLimiter
-    private let users: RateLimiter
+    private let pairs: RequestCounts
+    private let addresses: RequestCounts
+    /// The failures of a network that count against a user.
+    private let shares: RequestCounts
+    private let users: RequestCounts
 
     init(clock: WallClock) {
-        pairs = RateLimiter(limit: Self.failuresPerUserAndAddress, per: 300, clock: clock)
-        addresses = RateLimiter(limit: Self.failuresPerAddress, per: 300, clock: clock)
-        users = RateLimiter(limit: Self.failuresPerUser, per: 3_600, clock: clock)
+        pairs = RequestCounts(limit: Self.failuresPerUserAndAddress, per: 300, clock: clock)
+        addresses = RequestCounts(limit: Self.failuresPerAddress, per: 300, clock: clock)
+        shares = RequestCounts(limit: Self.failuresPerShare, per: 3_600, clock: clock)
+        users = RequestCounts(limit: Self.failuresPerUser, per: 3_600, clock: clock)
     }
 
     /// A login with a password.
@@ -29,6 +38,7 @@ struct LoginThrottle: Sendable {
         let browser: String?
 
         fileprivate var user: String { User.key(username) + (browser.map { " " + $0 } ?? "") }
+        fileprivate var share: String { "\(network) \(user)" }
         fileprivate var pair: String { "\(network) \(User.key(username))" }
     }
 
@@ -39,13 +49,18 @@ struct LoginThrottle: Sendable {
     func begin(_ attempt: Attempt) -> Int? {
         let waits = [pairs.admit(attempt.pair), addresses.admit(attempt.network)]
         // An attempt that its network may not make does not count against the user.
-        return waits.compactMap { $0 }.max() ?? users.admit(attempt.user)
+        if let wait = waits.compactMap({ $0 }).max() ?? shares.admit(attempt.share) { return wait }
+        guard let wait = users.admit(attempt.user) else { return nil }
+        // It is not checked, so the user can try again when others no longer use up the limit.
+        shares.withdraw(attempt.share)
+        return wait
     }
 
     /// Subtracts an attempt whose password was not wrong.
     func withdraw(_ attempt: Attempt) {
         pairs.withdraw(attempt.pair)
         addresses.withdraw(attempt.network)
+        shares.withdraw(attempt.share)
         users.withdraw(attempt.user)
     }
 

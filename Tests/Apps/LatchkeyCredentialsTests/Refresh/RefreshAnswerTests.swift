@@ -116,6 +116,7 @@ struct RefreshAnswerTests {
         arguments: [
             ["access_token": .null], ["access_token": .string("")], ["token_type": .number(1)],
             ["access_token": .string("a b")], ["id_token": .string("x")],
+            ["error": .string("x")],
         ] as [[String: JSONValue]])
     func `the refresh token of an invalid response is used`(members: [String: JSONValue])
         async throws

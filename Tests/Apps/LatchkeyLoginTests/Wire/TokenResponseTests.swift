@@ -66,6 +66,9 @@ struct TokenResponseTests {
                 #"{"access_token":"a","token_type":"Bearer","x":{"y":1,"y":2}}"#,
                 .repeatedMember("y")
             ),
+            (#"{"access_token":"a","token_type":"Bearer","error":"x"}"#, .error("x")),
+            (#"{"access_token":"a","token_type":"Bearer","error":{}}"#, .error(nil)),
+            (#"{"error":"x"}"#, .error("x")),
         ] as [(String, TokenResponseFlaw)])
     func `a response without a usable access token is refused with its cause`(
         body: String, flaw: TokenResponseFlaw
@@ -78,6 +81,7 @@ struct TokenResponseTests {
         #"{"refresh_token":"r"}"#, #"{"access_token":5,"refresh_token":"r"}"#,
         #"{"access_token":"a","access_token":"b","token_type":"Bearer","refresh_token":"r"}"#,
         #"{"refresh_token":"r","expires_in":1,"expires_in":2}"#,
+        #"{"access_token":"a","token_type":"Bearer","refresh_token":"r","error":"x"}"#,
     ])
     func `a refused response keeps its refresh token`(body: String) {
         let response = read(body)
@@ -86,6 +90,10 @@ struct TokenResponseTests {
         #expect(throws: TokenResponseFlaw.self) {
             try response.merged(into: ["token_type": "Bearer"]).checked()
         }
+    }
+
+    @Test(arguments: ["null", "\"\""]) func `an empty error is none`(error: String) throws {
+        #expect(try answer(#","error":\#(error)"#).checked().accessToken == "a")
     }
 
     @Test func `a response to a refresh keeps what it lacks, but no old access token`() throws {

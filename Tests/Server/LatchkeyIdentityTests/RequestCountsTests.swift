@@ -3,23 +3,23 @@ import Testing
 
 @testable import latchkey_identity
 
-@Suite("Rate limits") struct RateLimiterTests {
+@Suite("Counts of requests") struct RequestCountsTests {
     @Test func `names above the limit are dropped, the least counted first`() {
         let time = SettableClock.atWholeSecond()
-        let limiter = RateLimiter(limit: 2, per: 60, clock: time.clock)
-        for _ in 1...3 { _ = limiter.admit("busy") }
-        for _ in 1...2 { _ = limiter.admit("first") }
-        _ = limiter.admit("once")
+        let counts = RequestCounts(limit: 2, per: 60, clock: time.clock)
+        for _ in 1...3 { _ = counts.admit("busy") }
+        for _ in 1...2 { _ = counts.admit("first") }
+        _ = counts.admit("once")
         time.advance(by: 1)
-        for number in 1...RateLimiter.maximumNames {
-            #expect(limiter.admit("made up \(number)") == nil)
+        for number in 1...RequestCounts.maximumNames {
+            #expect(counts.admit("made up \(number)") == nil)
         }
-        #expect(limiter.admit("busy") == 59 && limiter.admit("first") == 59)
+        #expect(counts.admit("busy") == 59 && counts.admit("first") == 59)
         // It was dropped, so its count starts at zero.
-        #expect(limiter.admit("once") == nil && limiter.admit("once") == nil)
-        #expect(limiter.admit("once") == 60)
+        #expect(counts.admit("once") == nil && counts.admit("once") == nil)
+        #expect(counts.admit("once") == 60)
         time.advance(by: 60)
-        #expect(limiter.admit("busy") == nil)
+        #expect(counts.admit("busy") == nil)
     }
 
     @Test(arguments: [

@@ -2,16 +2,20 @@ import FoundationEssentials
 import LatchkeyRelyingParty
 import Synchronization
 
-/// Counts events per name within a time window, in this process.
-final class RateLimiter: Sendable {
+/// Counts events like `RateLimit`, but can subtract events, limits the number of names, and tells
+/// the time to wait.
+///
+/// The counts are per name within a time window, in this process. A window begins with its first
+/// event, so a period of the same length that begins within it can have up to twice the limit.
+final class RequestCounts: Sendable {
     private struct Window {
         var startedAt: Date
         var count: Int
     }
 
-    /// The maximum number of names. Above it, the limiter drops names whose window is over, and then
-    /// the names with the lowest counts. An attacker who invents names cannot displace a name near
-    /// its limit.
+    /// The maximum number of names. Above it, names whose window is over are dropped, and then the
+    /// names with the lowest counts. An attacker who invents names cannot displace a name near its
+    /// limit.
     static let maximumNames = 10_000
 
     private let windows = Mutex<[String: Window]>([:])
