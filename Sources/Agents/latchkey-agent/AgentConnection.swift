@@ -2,7 +2,6 @@ import Glibc
 import Latchkey
 import LatchkeyPlatform
 import LatchkeySSH
-import Logging
 import Synchronization
 
 /// One client's connection, on its own thread: reads requests, and writes the answers of the
@@ -19,20 +18,18 @@ struct AgentConnection {
     private let requester: Requester
     private let service: AgentService
     private let connections: OpenConnections
-    private let log: Logger
 
     init(
         _ descriptor: Int32, _ requester: Requester, service: AgentService,
-        among connections: OpenConnections, log: Logger
+        among connections: OpenConnections
     ) {
-        (self.descriptor, self.requester, self.service) = (descriptor, requester, service)
-        (self.connections, self.log) = (connections, log)
+        (self.descriptor, self.requester) = (descriptor, requester)
+        (self.service, self.connections) = (service, connections)
     }
 
     /// Serves until the client closes the connection, or breaks the protocol, or the connection is
     /// closed for another one.
     func serve() {
-        defer { connections.remove(descriptor) }
         let session = ClientSession(requester)
         var buffer = FrameBuffer()
         while true {
@@ -44,9 +41,7 @@ struct AgentConnection {
                 connections.answer(descriptor, isAnswered: false)
                 guard let answer, send(answer.frame) else { return }
             } catch {
-                log.notice(
-                    "closed a connection: \(error)",
-                    metadata: ["client": "\(requester.description)"])
+                service.refusals.notice("closed a connection: \(error)", session)
                 return
             }
         }
@@ -136,7 +131,6 @@ final class ClientSession: Sendable {
     init(_ requester: Requester) { self.requester = requester }
 
     var origin: RequestOrigin {
-        RequestOrigin(
-            process: requester.process, server: bindings.withLock { $0.forwarders.first })
+        RequestOrigin(process: requester.process, bindings: bindings.withLock(\.self))
     }
 }

@@ -16,15 +16,15 @@ struct AgentServer {
     init(socket: ListeningSocket, service: AgentService, log: Logger) {
         self.socket = socket
         let connections = OpenConnections()
-        server = ConnectionServer(socket, limit: Self.threads) { client in
+        server = ConnectionServer(socket, limit: Self.threads, ended: { connections.remove($0) }) {
+            client in
             guard let requester = Requester(connection: client), requester.user == geteuid() else {
                 log.warning("refused the connection of another user")
                 return nil
             }
             guard connections.add(client, of: requester.process) else { return nil }
             return {
-                AgentConnection(client, requester, service: service, among: connections, log: log)
-                    .serve()
+                AgentConnection(client, requester, service: service, among: connections).serve()
             }
         }
     }
@@ -60,7 +60,7 @@ final class OpenConnections: Sendable {
         }
     }
 
-    /// The connection is forwarded.
+    /// The connection is forwarded, or its binding failed.
     func forward(_ connection: Int32) {
         limit.withLock { limit in
             for excess in limit.forward(connection) { shutdown(excess, Int32(SHUT_RDWR)) }

@@ -10,7 +10,7 @@ actor AgentService {
     private let presence: any PresenceAuthority
     private let files: HostFiles
     private let log: Logger
-    private let refusals: RefusalLog
+    let refusals: RefusalLog
     private let prompts = PromptQueue()
     private var opened: Opened?
 
@@ -79,17 +79,18 @@ actor AgentService {
 
     private func bind(_ request: SessionBind, _ session: ClientSession) -> AgentAnswer {
         let knownHosts = KnownHosts(files: files.knownHosts)
-        for file in knownHosts.unreadable {
-            refusals.notice(
-                "\(file) cannot be read, or is too long. It could revoke any host key, so all sessions are refused.",
-                session)
-        }
         do throws(SSHFormatError) {
             try session.bindings.withLock { bindings throws(SSHFormatError) in
                 try bindings.bind(request) { knownHosts.isRevoked($0) }
             }
             return .success
         } catch {
+            // Since the failure, the session counts as forwarded, so these notices are limited.
+            for file in knownHosts.unreadable {
+                refusals.notice(
+                    "\(file) cannot be read, or is too long. It could revoke any host key, so all sessions are refused.",
+                    session)
+            }
             refusals.notice("refused a session: \(error)", session)
             return .failure
         }

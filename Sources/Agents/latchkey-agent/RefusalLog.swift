@@ -3,8 +3,8 @@ import LatchkeySSH
 import Logging
 import Synchronization
 
-/// Logs the reasons of refused requests. Those of forwarded connections are limited, because a
-/// server can cause any number of them.
+/// Logs the reasons of refused requests and closed connections. Those of forwarded connections are
+/// limited, because a server can cause any number of them.
 final class RefusalLog: Sendable {
     private let log: Logger
     private let forwarded = Mutex(RateLimit<Bool>(60, in: .seconds(60)))

@@ -88,20 +88,31 @@ package final class ConnectionServer: Sendable {
     private let socket: ListeningSocket
     private let limit: Int
     private let admit: @Sendable (Int32) -> (@Sendable () -> Void)?
+    private let ended: @Sendable (Int32) -> Void
+    private let startThread: @Sendable (@escaping @Sendable () -> Void) -> Bool
     private let count = Atomic(0)
     private let isStopped = Atomic(false)
     private let wakeUp = WakeUp()
 
     /// - Parameters:
     ///   - limit: The maximum number of connections. Further clients wait in the socket's queue.
+    ///   - startThread: Starts the thread of a connection, for tests of a system without threads.
+    ///   - ended: Called for each connection that was not refused, before it is closed, also if the
+    ///     system could not start its thread.
     ///   - admit: Called for each connection, a non-blocking descriptor that the server closes.
     ///     Returns the work that serves it, on its own thread; nil to refuse the connection.
     package init(
         _ socket: ListeningSocket, limit: Int,
+        startThread: @escaping @Sendable (@escaping @Sendable () -> Void) -> Bool = {
+            BlockingThread.start($0)
+        },
+        ended: @escaping @Sendable (_ connection: Int32) -> Void = { _ in },
         admit: @escaping @Sendable (_ connection: Int32) -> (@Sendable () -> Void)?
     ) {
         self.socket = socket
         self.limit = limit
+        self.startThread = startThread
+        self.ended = ended
         self.admit = admit
     }
 
@@ -145,7 +156,7 @@ package final class ConnectionServer: Sendable {
             return
         }
         count.add(1, ordering: .sequentiallyConsistent)
-        let isStarted = BlockingThread.start { [self] in
+        let isStarted = startThread { [self] in
             serve()
             end(connection)
         }
@@ -153,6 +164,7 @@ package final class ConnectionServer: Sendable {
     }
 
     private func end(_ connection: Int32) {
+        ended(connection)
         close(connection)
         count.subtract(1, ordering: .sequentiallyConsistent)
         wakeUp.wake()

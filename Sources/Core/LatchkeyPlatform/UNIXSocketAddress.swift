@@ -7,6 +7,9 @@ package struct UNIXSocketAddress: Sendable {
 
     private let path: String
 
+    /// The file that ``listeningSocket(queue:)`` locks. It stays in the directory.
+    package var lockPath: String { SocketFile.lockPath(of: path) }
+
     /// - Returns: nil if the path is empty or has more than ``maximumPathBytes`` bytes.
     package init?(path: String) {
         guard (1...Self.maximumPathBytes).contains(path.utf8.count) else { return nil }
@@ -65,10 +68,10 @@ package struct UNIXSocketAddress: Sendable {
     ///
     /// - Parameter queue: The number of connections that can wait to be accepted.
     /// - Throws: `EADDRINUSE` if a program listens there, or the path is another file's. `EAGAIN`
-    ///   if another program keeps the directory locked.
+    ///   if another program keeps ``lockPath`` locked. `EPERM` if other users can open that file.
     package func listeningSocket(queue: Int32) throws(SystemError) -> ListeningSocket {
         // Between bind(2) and listen(2), another program would regard the socket as abandoned.
-        let lock = try DirectoryLock(of: path)
+        let lock = try LockFile(lockPath)
         defer { lock.release() }
         removeAbandoned()
         let descriptor = try boundSocket()
@@ -110,6 +113,9 @@ struct SocketFile: Hashable {
     private let device: dev_t
     private let inode: ino_t
 
+    /// The file that is locked while a program creates or removes the socket.
+    static func lockPath(of path: String) -> String { "\(path).lock" }
+
     /// - Returns: nil if the path is not a socket's.
     init?(path: String) {
         var status = stat()
@@ -119,21 +125,28 @@ struct SocketFile: Hashable {
 
     /// Removes the socket, but not another program's one at the same path.
     func remove() {
-        let lock = try? DirectoryLock(of: path)
+        let lock = try? LockFile(Self.lockPath(of: path))
         if SocketFile(path: path) == self { unlink(path) }
         lock?.release()
     }
 }
 
-/// An flock(2) on the directory of a path, which needs no file of its own.
-private struct DirectoryLock {
+/// An flock(2) on a file beside a socket, which only this user can open. The file stays: a program
+/// that removed it could remove the lock of the next one.
+private struct LockFile {
     private static let limit: Duration = .seconds(5)
     private let descriptor: Int32
 
-    init(of path: String) throws(SystemError) {
-        let directory = path.lastIndex(of: "/").map { path[...$0] } ?? "."
-        descriptor = open(String(directory), O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    /// - Throws: `EPERM` for a file that other users can open, and so lock. `EAGAIN` if another
+    ///   program keeps it locked.
+    init(_ path: String) throws(SystemError) {
+        // NFS requires a descriptor that can write.
+        descriptor = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw .last }
+        guard Self.isOwn(descriptor) else {
+            close(descriptor)
+            throw SystemError(EPERM)
+        }
         let deadline = ContinuousClock.now + Self.limit
         while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
             guard [EWOULDBLOCK, EINTR].contains(errno), .now < deadline else {
@@ -143,6 +156,12 @@ private struct DirectoryLock {
             }
             usleep(2000)
         }
+    }
+
+    private static func isOwn(_ descriptor: Int32) -> Bool {
+        var status = stat()
+        return fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
+            && status.st_uid == geteuid() && status.st_mode & 0o077 == 0
     }
 
     /// A child process may have a copy of the descriptor until its `exec`, which would keep the

@@ -91,14 +91,23 @@ struct KnownHostsTests {
         ])
         #expect(hosts.name(of: try server.hostKey) == .name("two"))
         let pattern = KnownHosts([server.line("*.example.org,!b.example.org")])
-        #expect(pattern.name(of: try server.hostKey) == .pattern)
-        for (name, known) in [
-            ("a.example.org", KnownHosts.Name.name("a.example.org")), ("b.example.org", .pattern),
-            ("example.org", .pattern), ("a.example.org.net", .pattern),
+        #expect(pattern.name(of: try server.hostKey) == .pattern("*.example.org"))
+    }
+
+    @Test func `a pattern confirms no name from the client`() throws {
+        let key = try server.hostKey
+        for (line, known) in [
+            ("*.example.org,!b.example.org", KnownHosts.Name.pattern("*.example.org")),
+            ("!b.example.org,*", .pattern("*")), ("a.example.or?", .pattern("a.example.or?")),
+            ("!b.example.org", .absent),
+            ("*,\(SampleServer.hashed("a.example.org"))", .name("a.example.org")),
+            ("*,\(SampleServer.hashed("c.example.org"))", .hashed),
+            ("\(SampleServer.hashed("a.example.org")),!a.*", .hashed),
         ] {
             var names = HostNames()
-            names.add(name)
-            #expect(pattern.name(of: try server.hostKey, among: names) == known, "\(name)")
+            names.add("a.example.org")
+            let hosts = KnownHosts([server.line(line)])
+            #expect(hosts.name(of: key, among: names) == known, "\(line)")
         }
     }
 
@@ -112,7 +121,19 @@ struct KnownHostsTests {
             return hosts.name(of: key)
         }
         let good = try server.certificate(by: authority, for: names)
-        #expect(try name(good) == .name("a.example.org"))
+        // The line is for several hosts, so it shows its pattern.
+        #expect(try name(good) == .pattern("*.example.org"))
+        for (line, known) in [
+            ("*,a.example.org", KnownHosts.Name.name("a.example.org")),
+            (SampleServer.hashed("a.example.org"), .name("a.example.org")),
+            ("b.example.org,*.example.net", .pattern("*.example.net")),
+            ("*,!x.example.net,!a.example.org", .absent), ("b.example.org", .absent),
+        ] {
+            let hosts = KnownHosts(["@cert-authority \(authority.line(line))"])
+            var candidates = HostNames()
+            candidates.add("b.example.org")
+            #expect(hosts.name(of: try HostKey(good), among: candidates) == known, "\(line)")
+        }
         #expect(try hosts.name(of: server.hostKey) == .absent, "without the certificate")
         #expect(try name(server.certificate(by: authority, for: ["x.example.net"])) == .absent)
         #expect(try name(server.certificate(by: authority, for: [])) == .absent)

@@ -6,15 +6,43 @@ struct PromptTurnsTests {
     private let servers = [SampleServer(), SampleServer()]
 
     private func forwarded(_ server: Int = 0, process: Int32 = 100) throws -> RequestOrigin {
-        RequestOrigin(process: process, server: try servers[server].hostKey)
+        RequestOrigin(process: process, source: .server(try servers[server].hostKey))
     }
 
     private func local(_ process: Int32) -> RequestOrigin {
-        RequestOrigin(process: process, server: nil)
+        RequestOrigin(process: process, source: .local)
     }
 
     private func isRefused(_ answer: PromptTurns.Answer) -> Bool {
         if case .refused = answer { true } else { false }
+    }
+
+    @Test func `a connection whose binding failed is forwarded, one origin for each process`()
+        throws
+    {
+        func origin(_ process: Int32, _ binds: [SessionBind]) -> RequestOrigin {
+            var bindings = SessionBindings()
+            for bind in binds { try? bindings.bind(bind) }
+            return RequestOrigin(process: process, bindings: bindings)
+        }
+        func failing(_ server: SampleServer) -> SessionBind {
+            SessionBind(
+                hostKey: server.blob, sessionID: SampleData.session, signature: [],
+                isForwarding: true)
+        }
+        let hop = try servers[0].bind(SampleData.session, isForwarding: true)
+        #expect(try !origin(1, [servers[0].bind(SampleData.session)]).isForwarded)
+        #expect(origin(1, []) == local(1))
+        #expect(try origin(1, [hop]) == forwarded(process: 1))
+        #expect(try origin(1, [hop, failing(servers[1])]) == forwarded(process: 1))
+        let failed = servers.map { origin(1, [failing($0)]) }
+        #expect(failed[0] == failed[1] && failed[0].isForwarded)
+        #expect(failed[0] != origin(2, [failing(servers[0])]))
+        var turns = PromptTurns()
+        #expect(turns.request(1, from: local(1), at: .zero) == .begin)
+        #expect(turns.request(2, from: failed[0], at: .zero) == .wait(endsRunning: false))
+        #expect(isRefused(turns.request(3, from: failed[1], at: .zero)), "one of them waits")
+        #expect(isRefused(turns.request(4, from: try forwarded(process: 1), at: .zero)))
     }
 
     @Test func `any number of local requests wait, in order`() {
@@ -123,7 +151,7 @@ struct PromptTurnsTests {
         _ = turns.finish(.accepted, at: .seconds(10))
         for id: UInt64 in 14..<34 {
             let server = try SampleServer().hostKey
-            let origin = RequestOrigin(process: Int32(id), server: server)
+            let origin = RequestOrigin(process: Int32(id), source: .server(server))
             #expect(turns.request(id, from: origin, at: .seconds(10)) == .begin)
             _ = turns.finish(.refused, at: .seconds(10))
             // The ssh that forwards the agent may also be a local program.

@@ -211,8 +211,11 @@ struct SigningDecisionTests {
         let farLogin = SampleData.login(session: farSession, hostKey: far.blob)
         #expect(try use(git).permitsReuse)
         #expect(try use(SampleData.login(hostKey: near.blob), [bind]).permitsReuse)
-        #expect(try use(SampleData.login(), [bind]).permitsReuse)
+        // The server is a statement of the program.
+        #expect(try !use(SampleData.login(), [bind]).permitsReuse)
         #expect(try !use(SampleData.login()).permitsReuse)
+        // The client may forward the connection without saying so.
+        #expect(try !use(SampleData.login(hostKey: near.blob)).permitsReuse)
         #expect(try !use([1, 2, 3], [], allow).permitsReuse)
         #expect(try !use(git, [hop], allow).permitsReuse)
         #expect(try !use([1, 2, 3], [hop], allow).permitsReuse)
@@ -267,6 +270,13 @@ struct SigningDecisionTests {
                 "log in to \(short) (name hashed in known_hosts) as “\(user)”"))
         var names = HostNames()
         names.add("far.example.org")
+        #expect(
+            try start([far.line("*.example.org")], names).hasPrefix(
+                "log in to \(short) (pattern “*.example.org” in known_hosts) as “\(user)”"))
+        let longPattern = "*." + String(repeating: "sub.", count: 40) + "example.org"
+        let cutPattern = try start([far.line(longPattern)], names)
+        #expect(cutPattern.hasPrefix("log in to \(short) (pattern “…"))
+        #expect(cutPattern.contains("sub.example.org” in known_hosts) as “\(user)”"))
         #expect(
             try start([far.line(hashed)], names).hasPrefix(
                 "log in to “far.example.org” as “\(user)”, asked from the server \(via)"))

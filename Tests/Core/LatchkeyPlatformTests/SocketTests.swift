@@ -2,6 +2,7 @@ import Dispatch
 import Glibc
 import LatchkeyPlatform
 import LatchkeySimulators
+import Synchronization
 import Testing
 
 @Suite(.timeLimit(.minutes(15)))
@@ -103,6 +104,33 @@ struct SocketTests {
         }
     }
 
+    @Test func `the lock of a socket is a file of this user, which stays`() throws {
+        try withSocketPath { path, address in
+            #expect(address.lockPath == "\(path).lock")
+            do { _ = try address.listeningSocket(queue: 1) }
+            var status = stat()
+            #expect(lstat(address.lockPath, &status) == 0 && status.st_mode == S_IFREG | 0o600)
+            // Another user who may open the file could keep it locked.
+            chmod(address.lockPath, 0o644)
+            #expect(throws: SystemError(EPERM)) { try address.listeningSocket(queue: 1) }
+            unlink(address.lockPath)
+            symlink("other", address.lockPath)
+            #expect(throws: SystemError(ELOOP)) { try address.listeningSocket(queue: 1) }
+        }
+    }
+
+    @Test func `a lock of the directory does not prevent a socket`() throws {
+        try withSocketPath { path, address in
+            let parent = String(path.dropLast("/socket".count))
+            let directory = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+            defer { close(directory) }
+            #expect(flock(directory, LOCK_EX | LOCK_NB) == 0)
+            let socket = try address.listeningSocket(queue: 1)
+            #expect(address.isServed)
+            withExtendedLifetime(socket) {}
+        }
+    }
+
     @Test func `a program whose queue is full serves its socket`() throws {
         try withSocketPath { _, address in
             let socket = try address.listeningSocket(queue: 0)
@@ -184,6 +212,36 @@ struct SocketTests {
             server.stop()
             socket.shutDown()
             #expect(throws: SystemError.self) { try address.connectedSocket() }
+        }
+    }
+
+    @Test func `a connection without a thread ends like one that was served`() throws {
+        try withSocketPath { _, address in
+            for hasThread in [true, false] {
+                let ended = Mutex<[Int32]>([])
+                let admitted = Mutex<[Int32]>([])
+                let socket = try address.listeningSocket(queue: 8)
+                let server = ConnectionServer(
+                    socket, limit: 8,
+                    startThread: { hasThread && BlockingThread.start($0) },
+                    ended: { connection in
+                        // It is still open.
+                        #expect(fcntl(connection, F_GETFD) >= 0)
+                        ended.withLock { $0.append(connection) }
+                    },
+                    admit: { connection in
+                        admitted.withLock { $0.append(connection) }
+                        return {}
+                    })
+                #expect(server.start())
+                let client = try address.connectedSocket()
+                defer { close(client) }
+                #expect(byte(from: client) == nil)
+                #expect(ended.withLock(\.self) == admitted.withLock(\.self))
+                #expect(ended.withLock { $0.count } == 1)
+                server.stop()
+                socket.shutDown()
+            }
         }
     }
 

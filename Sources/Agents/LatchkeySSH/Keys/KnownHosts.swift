@@ -12,18 +12,29 @@ package struct KnownHosts: Sendable {
         let patterns: [Substring]
         let fingerprint: String
         let marker: Marker?
+
+        /// The patterns that are the name of one host, and the negated ones.
+        var exactPatterns: [Substring] {
+            patterns.filter { $0.hasPrefix("!") || !KnownHosts.isWild($0) }
+        }
+
+        /// The first pattern that can be for several hosts.
+        var wildPattern: Substring? {
+            patterns.first { !$0.hasPrefix("!") && KnownHosts.isWild($0) }
+        }
     }
 
     /// What the files say about the name of a host key.
     package enum Name: Hashable, Sendable {
-        /// The name in a line, or a name that a hashed line, a pattern or the certificate of a
-        /// known authority confirms.
+        /// The name in a line, or a name that a hashed line confirms. Also a name in the key's
+        /// certificate, which a line of its authority has.
         case name(String)
         /// The key is in hashed lines only.
         case hashed
-        /// The key is in lines with patterns only.
-        case pattern
-        /// The key is not in the files.
+        /// A line with this pattern has the key or the authority of its certificate. The pattern
+        /// can be for several hosts, so it confirms none of their names.
+        case pattern(String)
+        /// No line names the key.
         case absent
     }
 
@@ -85,7 +96,7 @@ package struct KnownHosts: Sendable {
 
     /// The name of a host key, of its first line that has one.
     ///
-    /// - Parameter candidates: Names to compare with hashed names and patterns.
+    /// - Parameter candidates: Names to compare with hashed names.
     package func name(of key: HostKey, among candidates: HostNames = HostNames()) -> Name {
         let fingerprint = key.fingerprint
         let matching = lines.filter { $0.marker == nil && $0.fingerprint == fingerprint }
@@ -94,25 +105,41 @@ package struct KnownHosts: Sendable {
             if let name = line.patterns.first(where: { !Self.isHashed($0) && !Self.isWild($0) }) {
                 return .name(String(name))
             }
-            if let name = names.first(where: { Self.matches(line.patterns, $0) }) {
+            if let name = names.first(where: { Self.matches(line.exactPatterns, $0) }) {
                 return .name(name)
             }
         }
-        if let name = certifiedName(of: key, among: names) { return .name(name) }
-        guard !matching.isEmpty else { return .absent }
-        return matching.contains { $0.patterns.contains(where: Self.isHashed) } ? .hashed : .pattern
+        let certified = certifiedName(of: key)
+        if case .name = certified { return certified }
+        if matching.contains(where: { $0.patterns.contains(where: Self.isHashed) }) {
+            return .hashed
+        }
+        if let pattern = matching.compactMap(\.wildPattern).first {
+            return .pattern(String(pattern))
+        }
+        return certified
     }
 
-    /// A name in the key's certificate for which a line with the marker `@cert-authority` accepts
-    /// the authority.
-    private func certifiedName(of key: HostKey, among candidates: [String]) -> String? {
-        guard let certificate = key.certificate else { return nil }
+    /// What lines with the marker `@cert-authority` say about the names in the key's certificate.
+    private func certifiedName(of key: HostKey) -> Name {
+        guard let certificate = key.certificate else { return .absent }
         let fingerprint = SSHPublicKey.fingerprint(of: certificate.authority)
         let accepting = lines.filter { $0.marker == .authority && $0.fingerprint == fingerprint }
-        let names = certificate.principals.filter { name in
-            accepting.contains { Self.matches($0.patterns, name) }
+        for line in accepting {
+            if let name = certificate.principals.first(where: {
+                Self.matches(line.exactPatterns, $0)
+            }) {
+                return .name(name)
+            }
         }
-        return names.first { candidates.contains($0.lowercased()) } ?? names.first
+        for line in accepting {
+            for name in certificate.principals where Self.matches(line.patterns, name) {
+                if let pattern = line.patterns.first(where: { Self.matches([$0], name) }) {
+                    return .pattern(String(pattern))
+                }
+            }
+        }
+        return .absent
     }
 
     /// Whether a line with the marker `@revoked` names the key or the authority of its certificate,

@@ -34,7 +34,7 @@ package struct ConnectionLimit: Sendable {
         return closed
     }
 
-    /// The connection is bound to a session that forwards it.
+    /// The connection is bound to a session that forwards it, or its binding failed.
     ///
     /// - Returns: The connections to close, which count no more.
     package mutating func forward(_ id: Int32) -> [Int32] {

@@ -5,16 +5,35 @@ internal import Latchkey
 /// The client chooses neither part: the kernel reports the process, and the local ssh binds the
 /// connection to the first server. A server can only add further bindings.
 package struct RequestOrigin: Hashable, Sendable {
-    /// The process that connected. All channels of a forwarded agent come from the same ssh.
-    package let process: Int32
-    /// The first server to which the connection is forwarded; nil for a local program.
-    package let server: HostKey?
-
-    package init(process: Int32, server: HostKey?) {
-        (self.process, self.server) = (process, server)
+    package enum Source: Hashable, Sendable {
+        /// A local program.
+        case local
+        /// The first server to which the connection is forwarded.
+        case server(HostKey)
+        /// A connection without a known server, because its binding failed. It counts as forwarded:
+        /// a server must not get the rights of a local program by a binding that fails.
+        case failedBinding
     }
 
-    package var isForwarded: Bool { server != nil }
+    /// The process that connected. All channels of a forwarded agent come from the same ssh.
+    package let process: Int32
+    package let source: Source
+
+    package init(process: Int32, source: Source) {
+        (self.process, self.source) = (process, source)
+    }
+
+    package init(process: Int32, bindings: SessionBindings) {
+        let source: Source =
+            if let first = bindings.forwarders.first {
+                .server(first)
+            } else {
+                bindings.hasFailed ? .failedBinding : .local
+            }
+        self.init(process: process, source: source)
+    }
+
+    package var isForwarded: Bool { source != .local }
 
     /// What a limit counts for.
     fileprivate enum Part: Hashable, Sendable {
@@ -35,8 +54,11 @@ package struct RequestOrigin: Hashable, Sendable {
     }
 
     fileprivate var parts: [Part] {
-        guard let server else { return [.localProcess(process), .allLocalProcesses] }
-        return [.forwardingProcess(process), .server(server)]
+        switch source {
+        case .local: [.localProcess(process), .allLocalProcesses]
+        case .server(let server): [.forwardingProcess(process), .server(server)]
+        case .failedBinding: [.forwardingProcess(process)]
+        }
     }
 
     fileprivate func isSameChain(as other: RequestOrigin) -> Bool {

@@ -23,6 +23,8 @@ package struct SignatureUse: Hashable, Sendable {
     package let purpose: Purpose
     /// The servers to which the connection is forwarded, the first one first.
     package let forwarders: [HostKey]
+    /// Whether the connection is bound to a session.
+    package let isBound: Bool
 
     /// The host key of a login.
     package var server: HostKey? {
@@ -36,12 +38,14 @@ package struct SignatureUse: Hashable, Sendable {
     /// Whether one proof can stand for this use and for later ones, within the key's reuse time.
     ///
     /// Not if the user must read the prompt: a server asks, or the data does not say what it is
-    /// for.
+    /// for. A client that does not bind its connection may forward it without saying so, so a login
+    /// through it prompts too.
     package var permitsReuse: Bool {
         guard forwarders.isEmpty else { return false }
         return switch purpose {
-        case .login(_, .signed), .login(_, .claimed), .file: true
-        case .login(_, .unnamed), .anything: false
+        case .login(_, .signed): isBound
+        case .file: true
+        case .login(_, .claimed), .login(_, .unnamed), .anything: false
         }
     }
 
@@ -88,6 +92,8 @@ extension KnownHosts.Name {
     /// The longest name that is shown completely. Of a longer one, the prompt shows the end and the
     /// key.
     private static let nameLimit = 60
+    /// The longest pattern that is shown completely.
+    private static let patternLimit = 24
 
     fileprivate func text(of key: HostKey) -> String {
         switch self {
@@ -96,7 +102,8 @@ extension KnownHosts.Name {
         case .name(let name):
             "\(String(quoted: String(oneLine: name, endLimit: Self.nameLimit - 22))) (\(key.shortFingerprint))"
         case .hashed: "\(key.shortFingerprint) (name hashed in known_hosts)"
-        case .pattern: "\(key.shortFingerprint) (a pattern in known_hosts)"
+        case .pattern(let pattern):
+            "\(key.shortFingerprint) (pattern \(String(quoted: String(oneLine: pattern, endLimit: Self.patternLimit))) in known_hosts)"
         case .absent: "\(key.shortFingerprint) (not in known_hosts)"
         }
     }

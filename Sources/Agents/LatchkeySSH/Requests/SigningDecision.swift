@@ -78,7 +78,8 @@ package enum SigningDecision: Hashable, Sendable {
         else { return .refused("the key is restricted to other destinations") }
         return .allowed(
             SignatureUse(
-                purpose: .login(user: login.user, server), forwarders: bindings.forwarders))
+                purpose: .login(user: login.user, server), forwarders: bindings.forwarders,
+                isBound: !bindings.bindings.isEmpty))
     }
 
     private static func decide(
@@ -93,6 +94,8 @@ package enum SigningDecision: Hashable, Sendable {
                 "the connection is bound to a session, and the data is not its login request")
         }
         return .allowed(
-            SignatureUse(purpose: purpose, forwarders: bindings.forwarders))
+            SignatureUse(
+                purpose: purpose, forwarders: bindings.forwarders,
+                isBound: !bindings.bindings.isEmpty))
     }
 }

@@ -114,7 +114,7 @@ final class ModuleProcess: Sendable {
             state.withLock { $0.complaint = nil }
             spawner.enqueue { self.serve(socket) }
         } catch {
-            rmdir(directory)
+            removeDirectory()
             throw .notIsolated("\(socketPath): \(error)")
         }
     }
@@ -123,6 +123,12 @@ final class ModuleProcess: Sendable {
     func withdraw() {
         // Ends the wait of the spawner if there was no connection.
         listener.withLock { $0.take() }?.shutDown()
+        removeDirectory()
+    }
+
+    /// Removes the directory, with the lock file of its socket.
+    private func removeDirectory() {
+        if let address = UNIXSocketAddress(path: socketPath) { unlink(address.lockPath) }
         rmdir(directory)
     }
 
