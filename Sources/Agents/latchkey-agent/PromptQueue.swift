@@ -1,3 +1,4 @@
+import Latchkey
 import LatchkeySSH
 import Synchronization
 
