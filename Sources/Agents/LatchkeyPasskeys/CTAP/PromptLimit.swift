@@ -90,7 +90,8 @@ struct PromptLimit: Sendable {
     mutating func abandon(
         _ site: String?, of openers: DeviceOpeners?, isSuspicious: Bool, at now: Duration
     ) {
-        ofAll.refuse(.all, tolerating: Self.toleratedEnds, upTo: Self.longestWithoutRefusal, at: now)
+        ofAll.refuse(
+            .all, tolerating: Self.toleratedEnds, upTo: Self.longestWithoutRefusal, at: now)
         guard let site else { return }
         ofSites.refuse(site, tolerating: Self.toleratedEnds, at: now)
         if isSuspicious { endedPrompts[site] = EndedPrompt(time: now, openers: openers) }

@@ -37,7 +37,8 @@ extension AttestationVerifier {
         }
         guard area.opensWithAuthValueOnly else {
             throw AttestationError(
-                .wrongPolicy, "a policy could permit approvals with this key without the presence broker")
+                .wrongPolicy,
+                "a policy could permit approvals with this key without the presence broker")
         }
         let requirement = AttestationRequirement(.hardware, acceptsSimulated: acceptsSimulated)
         _ = try await verify(
