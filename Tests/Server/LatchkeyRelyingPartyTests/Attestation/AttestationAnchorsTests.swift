@@ -140,7 +140,7 @@ import X509
                     directory + "/none",
                     "\(directory)/none: the directory cannot be listed: No such file or directory"
                 ),
-                (directory, "\(directory)/roots/a.pem: the file cannot be read: Is a directory"),
+                (directory, "\(directory)/roots/a.pem: it is not a regular file"),
             ] {
                 let error = #expect(throws: AttestationAnchorError.self) {
                     try AttestationAnchors.Group(directory: path)
