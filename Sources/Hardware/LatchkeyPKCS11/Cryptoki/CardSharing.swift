@@ -203,13 +203,9 @@ final class ProcessLock: Sendable {
     }
 
     /// Blocks the thread until the lock is taken, and goes on without it after `limit`.
-    ///
-    /// - Parameter isAbandoned: Whether to stop waiting.
-    func wait(
-        for kind: Int32, atMost limit: Duration, unless isAbandoned: () -> Bool = { false }
-    ) {
+    func wait(for kind: Int32, atMost limit: Duration) {
         let deadline = ContinuousClock.now + limit
-        while (try? take(kind)) == false, !isAbandoned(), ContinuousClock.now < deadline {
+        while (try? take(kind)) == false, ContinuousClock.now < deadline {
             usleep(2000)
         }
     }
@@ -318,30 +314,6 @@ extension ProcessLock {
         var status = stat()
         let isRunning = stat(path ?? "/run/pcscd/pcscd.comm", &status) == 0
         return "\(path ?? "") \(isRunning ? status.st_dev : 0)"
-    }
-}
-
-/// The turn of one process with the card in a reader: from its first command for an operation to
-/// the reset at the end. A reset by another process in the middle would end its login.
-///
-/// A login that a policy keeps is not part of the turn: the reset of another process ends it, and
-/// the next use prompts again.
-enum CardTurn {
-    /// The maximum wait, longer than a card waits for a touch. Afterwards the operation goes on
-    /// without the turn, so that a process that never ends its turn only delays others. The turn
-    /// never prevents a reset.
-    private static let limit: Duration = .seconds(40)
-
-    /// Waits for the end of other processes' turns. The turn ends with the returned object.
-    ///
-    /// - Parameters:
-    ///   - reader: Its name, or the first 64 bytes of it.
-    ///   - isAbandoned: Whether to stop waiting.
-    static func begun(reader: String, unless isAbandoned: () -> Bool) -> ProcessLock? {
-        let name = "card-\(ProcessLock.digest([ProcessLock.cardService, reader]))"
-        guard let lock = try? ProcessLock(name) else { return nil }
-        lock.wait(for: LOCK_EX, atMost: limit, unless: isAbandoned)
-        return lock
     }
 }
 

@@ -15,8 +15,6 @@ final class Connection: @unchecked Sendable {
     /// keeps it until it returns.
     var creationLock: ProcessLock?
     private let knownReader = Mutex("")
-    /// This process's turn with the card during an operation.
-    private var turn: ProcessLock?
     /// Whether a proof was sent since the token was last locked.
     private var isUnlocked = false
     /// Whether a task repeats a failed reset.
@@ -38,12 +36,11 @@ final class Connection: @unchecked Sendable {
     }
 
     /// Does `work` with a session, and repeats it as ``RecoveryPolicy`` decides. Afterwards the card is
-    /// locked, unless a policy keeps the login. Other processes of this user wait with the card.
+    /// locked, unless a policy keeps the login.
     func withRecovery<R>(_ work: (Session) throws(CryptokiError) -> R) throws(CryptokiError) -> R {
         let recovery = RecoveryPolicy(call.module.profile)
         return try end(
             Result { () throws(CryptokiError) in
-                try beginTurn()
                 do throws(CryptokiError) {
                     return try recovery.repeating(on: thread) { () throws(CryptokiError) in
                         let session = try open(recovery)
@@ -96,16 +93,8 @@ final class Connection: @unchecked Sendable {
     /// A failed reset does not change the result, because a new key or PIN then exists on the
     /// token. The card is reset again in the background, after the next operation, and at exit.
     private func end<R>(_ result: Result<R, CryptokiError>) throws(CryptokiError) -> R {
-        defer { turn = nil }
         if isUnlocked, !login.isKept, !lockCard(within: call.deadlines.data) { resetLater() }
         return try result.get()
-    }
-
-    /// Waits for the turn with the card, once its reader is known.
-    private func beginTurn() throws(CryptokiError) {
-        guard turn == nil, !reader.isEmpty, call.module.profile.locking != .logout else { return }
-        turn = CardTurn.begun(reader: reader) { thread.isWorkAbandoned }
-        if thread.isWorkAbandoned { throw .cancelled }
     }
 
     /// Locks the card, which this process has unlocked.
@@ -146,8 +135,6 @@ final class Connection: @unchecked Sendable {
                 let isDone = try? await thread.run { [self] () throws(CryptokiError) in
                     // A new operation may have locked the token, or logged in under a policy that
                     // keeps the login.
-                    defer { turn = nil }
-                    try beginTurn()
                     let isDone =
                         !isUnlocked || login.isKept
                         || lockCard(within: Self.resetInterval)
@@ -239,7 +226,6 @@ final class Connection: @unchecked Sendable {
         }
         let slot = try identity.only(of: found, in: call.module)
         reader = try call.slotDescription(slot)
-        try beginTurn()
         return slot
     }
 

@@ -28,22 +28,6 @@ import Testing
         withExtendedLifetime((first, second)) {}
     }
 
-    @Test func `one process at a time has the turn with a card`() async throws {
-        let reader = directory.path
-        let first = CardTurn.begun(reader: reader) { false }
-        var checks = 0
-        let second = CardTurn.begun(reader: reader) {
-            checks += 1
-            return checks > 3
-        }
-        #expect(checks > 3, "the second one waited until it was abandoned")
-        let own = try #require(second)
-        #expect(try !own.take())
-        first?.release()
-        #expect(try own.take())
-        withExtendedLifetime(first) {}
-    }
-
     @Test func `a released lock can be taken again`() async throws {
         do { withExtendedLifetime(try await lock("1")) {} }
         withExtendedLifetime(try await lock("1")) {}
