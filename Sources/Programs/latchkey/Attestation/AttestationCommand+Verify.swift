@@ -13,7 +13,8 @@ extension AttestationCommand {
             abstract:
                 "Verify a key's attestation, as a server does. Reads the JSON from standard input.",
             discussion: """
-                Of a TPM's statements, only the forms webauthn and acme can be verified. The directory has the subdirectories tpm, \
+                Reads the output of ‘latchkey key attest --json’ too. A TPM's statement needs a certificate of its attestation key: \
+                name the server with --issuer when you attest the key. The directory has the subdirectories tpm, \
                 piv, aik and simulated, each with roots and intermediates. TPM statements are verified up to aik or simulated: put \
                 the certificate of the server's authority, the last of the member certificates, into aik/roots. Exits with 9 and the code of the refusal if the attestation does not meet the \
                 requirement. Compare the printed key with the key that you register, and use each challenge once.
@@ -64,8 +65,19 @@ extension AttestationCommand {
             }
         }
 
+        /// The JSON as in a request to a server. The output of `key attest --json` names the client
+        /// data as the tool names its members.
+        private static func request(_ json: Data) -> Data {
+            guard var members = try? ReceivedJSON.decode([String: JSONValue].self, from: json),
+                members["client_data"] == nil,
+                let clientData = members.removeValue(forKey: "clientData")
+            else { return json }
+            members["client_data"] = clientData
+            return (try? JSONEncoder().encode(members)) ?? json
+        }
+
         func perform(in context: CommandContext) async throws -> VerdictReport {
-            let json = try context.readSecret().withUnsafeBytes { Data($0) }
+            let json = Self.request(try context.readSecret().withUnsafeBytes { Data($0) })
             let expectation = AttestationExpectation(
                 challenge: Base64URL.decode(challenge) ?? Data(), binding: binding,
                 requirement: AttestationRequirement(

@@ -127,7 +127,7 @@ struct TPMStatement: Hashable, Sendable {
         guard let text = wire.object else {
             throw AttestationError(
                 .malformed,
-                "there is no attestation object; only the forms webauthn and acme can be verified")
+                "there is no attestation object: the attestation key has no certificate")
         }
         guard let object = Base64URL.decode(text).map({ Array($0) }) else {
             throw AttestationError(.malformed, "the attestation object is not base64url")
