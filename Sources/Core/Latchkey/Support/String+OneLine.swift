@@ -64,13 +64,14 @@ extension String {
 }
 
 extension StringProtocol {
-    /// Whether the text can be the name of a key, vault, record or container: it is not empty, and
+    /// Whether the text can be the name of a key, vault, record or container: it is not blank, and
     /// ``Swift/String/init(oneLine:limit:)`` shows it unchanged. A name in prompts and answers to
     /// other programs could otherwise hide or reverse the text around it, or end a line.
     ///
     /// - Parameter maximumBytes: The maximum length in bytes of UTF-8.
     package func isName(maximumBytes: Int) -> Bool {
         (1...maximumBytes).contains(utf8.count) && unicodeScalars.allSatisfy(\.isVisible)
+            && unicodeScalars.contains { !$0.properties.isWhitespace }
     }
 }
 

@@ -77,7 +77,7 @@ extension RecordContainer {
                 ? "the key ‘\(key.name)’ is on a token, and no token is configured"
                 : "the key ‘\(key.name)’ is in the TPM, and a token is configured",
             recovery: isToken
-                ? "Set its token with --token or LATCHKEY_TOKEN; ‘latchkey token list’ shows the URIs."
+                ? Recovery("‘latchkey token list’ shows the URIs of tokens.", .chooseToken)
                 : "Remove --token and LATCHKEY_TOKEN.")
     }
 

@@ -178,7 +178,7 @@ extension ContextCommand {
             error.with(recovery: "Correct the value, and run ‘\(Self.words)’ again.")
         case let error as KeystoreError
         where error.code == .wrongDevice && isTPM
-            && !error.recoveryAction.actions.contains(.resetStore):
+            && Set(error.recoveryAction.actions).isDisjoint(with: [.resetStore, .chooseToken]):
             error.with(recovery: error.recoveryAction.offering(.resetStore))
         case let error as LoginError where error.code == .unauthenticated:
             error.with(recovery: "Run ‘latchkey login’, then ‘\(Self.words)’ again.")

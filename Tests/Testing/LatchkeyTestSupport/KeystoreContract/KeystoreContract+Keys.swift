@@ -56,7 +56,7 @@ extension KeystoreContract {
     func refusesHiddenLabels(_ keystore: any Keystore) async throws {
         let user = person()
         for label in [
-            "", "a\nb", "a\u{1B}[2Jb", "a\u{9B}b", "a\u{202E}b", "a\u{200B}b",
+            "", "  ", "a\nb", "a\u{1B}[2Jb", "a\u{9B}b", "a\u{202E}b", "a\u{200B}b",
             String(repeating: "x", count: 257),
         ] {
             await Self.expect(.invalidInput, of: "create a key with \(label.debugDescription)") {
