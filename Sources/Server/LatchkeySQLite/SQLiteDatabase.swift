@@ -20,7 +20,8 @@ public struct SQLiteDatabase: SQLDatabase {
     ///
     /// - Parameter creating: Whether to create a file that does not exist.
     /// - Throws: ``SQLiteFileError`` if the file does not exist, belongs to another user, is
-    ///   accessible to other users or in a directory in which they can replace it; an error of GRDB if it is not a database.
+    ///   accessible to other users, or is in a directory in which they can replace it; an error of
+    ///   GRDB if it is not a database.
     public init(path: String, creating: Bool) throws {
         try Self.ensurePrivateFile(path, creating: creating)
         try Self.ensureTrustedPath(path)

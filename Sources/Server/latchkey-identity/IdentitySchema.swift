@@ -9,8 +9,8 @@ enum IdentitySchema {
         + LockerRegistry.migrations + DatabaseApprovalKeyRegistry.migrations
         + [SQLMigration("identity 1", sqlite: sqlite, postgreSQL: postgreSQL)]
 
-    /// Deleting a device, an enrolment or an easy-access key deletes its grants. `name_key` is the user's name
-    /// with ASCII letters in lower case.
+    /// Deleting a device, an enrolment or an easy-access key deletes its grants. `name_key` is the
+    /// user's name with ASCII letters in lower case.
     private static let sqlite = """
         CREATE TABLE "user" (
             id TEXT PRIMARY KEY NOT NULL,

@@ -11,16 +11,6 @@ import Testing
 struct LoginPortTests {
     private static let curl = "curl --silent --location --noproxy * --output /dev/null"
 
-    private func with(
-        _ manner: String = "{}", _ body: (Machine, OddServer) async throws -> Void
-    ) async throws {
-        let server = try await OddServer(manner)
-        var machine = try Machine(tcti: SoftwareTPM.current.tcti)
-        machine.environment.merge(server.environment) { $1 }
-        try await body(machine, server)
-        await server.stop()
-    }
-
     /// A browser that first does something else with the address.
     private func browser(_ machine: Machine, _ first: String) throws -> String {
         try machine.directory.makeScript(
@@ -31,7 +21,7 @@ struct LoginPortTests {
     @Test(
         .enabled(if: geteuid() == 0, "being two users takes root"), .requires(program: "setpriv"))
     func `a connection of another user is reported once, with the user`() async throws {
-        try await with { machine, _ in
+        try await OddServer.with { machine, _ in
             let stranger =
                 "setpriv --reuid=65534 --regid=65534 --clear-groups curl --silent --noproxy '*' \"$1\""
             let browser = try browser(machine, "\(stranger)\n\(stranger)\n\(stranger)")
@@ -53,7 +43,7 @@ struct LoginPortTests {
     func `an answer that is refused is reported once, and the login completes`(
         query: String, words: String
     ) async throws {
-        try await with { machine, _ in
+        try await OddServer.with { machine, _ in
             let get =
                 "curl --silent --noproxy '*' --output /dev/null \"${1%/start/*}/callback\(query)\""
             let browser = try browser(machine, "\(get)\n\(get)")
@@ -66,7 +56,7 @@ struct LoginPortTests {
     }
 
     @Test func `requests that are no answer are not reported`() async throws {
-        try await with { machine, _ in
+        try await OddServer.with { machine, _ in
             let gets = ["/", "/favicon.ico", "/callback", "/callback?x=1", "/start/x"].map {
                 "curl --silent --noproxy '*' --output /dev/null \"${1%/start/*}\($0)\""
             }
@@ -82,7 +72,7 @@ struct LoginPortTests {
         `a browser on another computer reaches the login through the port forwarding that is advised`()
         async throws
     {
-        try await with { machine, _ in
+        try await OddServer.with { machine, _ in
             var machine = machine
             machine.environment["SSH_CONNECTION"] = "192.0.2.1 50000 192.0.2.2 22"
             // A second program runs the advised command, as the user's other computer does.
@@ -107,7 +97,7 @@ struct LoginPortTests {
         "no-such-browser:\(curl) %s",
     ])
     func `each program in BROWSER is tried until one succeeds`(browser: String) async throws {
-        try await with { machine, _ in
+        try await OddServer.with { machine, _ in
             let outcome = try await machine.run("login", extra: ["BROWSER": browser])
             #expect(outcome.status == 0, "\(outcome)")
             #expect(!outcome.errors.contains("cannot be started"), "\(outcome)")
@@ -115,7 +105,7 @@ struct LoginPortTests {
     }
 
     @Test func `without a program that works, each is named with its failure`() async throws {
-        try await with { machine, _ in
+        try await OddServer.with { machine, _ in
             let outcome = try await machine.run(
                 "login", killedAfter: "Open this address in a browser yourself",
                 extra: ["BROWSER": "/nonexistent/browser:false"])

@@ -9,16 +9,6 @@ import Testing
     .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"),
     .requires(program: "openssl"), .requires(program: "curl"), .timeLimit(.minutes(15)))
 struct OddServerTests {
-    private func with(
-        _ manner: String = "{}", _ body: (Machine, OddServer) async throws -> Void
-    ) async throws {
-        let server = try await OddServer(manner)
-        var machine = try Machine(tcti: SoftwareTPM.current.tcti)
-        machine.environment.merge(server.environment) { $1 }
-        try await body(machine, server)
-        await server.stop()
-    }
-
     /// Stores a credential whose refresh token the server accepts.
     private func credential(_ machine: Machine, _ server: OddServer) async throws -> String {
         let added = try await machine.run(
@@ -48,7 +38,7 @@ struct OddServerTests {
         index: Int
     ) async throws {
         let (members, note) = Self.acceptable[index]
-        try await with { machine, server in
+        try await OddServer.with { machine, server in
             let id = try await credential(machine, server)
             try server.set(#"{"token": \#(members)}"#)
             for command in [["login"], ["credential", "refresh", id]] {
@@ -82,7 +72,7 @@ struct OddServerTests {
     @Test(arguments: unusable.indices)
     func `an answer that is not used does not cost the refresh token`(index: Int) async throws {
         let (manner, words) = Self.unusable[index]
-        try await with { machine, server in
+        try await OddServer.with { machine, server in
             let id = try await credential(machine, server)
             try await machine.require("login")
             for command in [["enable"], ["credential", "refresh", id]] {
@@ -108,7 +98,7 @@ struct OddServerTests {
 
     @Test func `a kill between the answer and its validation costs no refresh token`() async throws
     {
-        try await with { machine, server in
+        try await OddServer.with { machine, server in
             let id = try await credential(machine, server)
             let tokens = server.count("POST /token")
             // The validation needs a new key, and the server lets the client wait for it.
@@ -128,7 +118,7 @@ struct OddServerTests {
     @Test func `an unknown key causes one more read of the keys, and no endless retry`()
         async throws
     {
-        try await with(#"{"header": {"kid": "k2"}}"#) { machine, server in
+        try await OddServer.with(#"{"header": {"kid": "k2"}}"#) { machine, server in
             let id = try await credential(machine, server)
             let refused = try await machine.run("credential", "refresh", id, "--json")
             #expect(try error(refused).code == "invalidToken", "\(refused)")
@@ -143,7 +133,7 @@ struct OddServerTests {
         "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
     ])
     func `ID tokens that OpenSSL signed are accepted`(algorithm: String) async throws {
-        try await with(#"{"alg": "\#(algorithm)"}"#) { machine, server in
+        try await OddServer.with(#"{"alg": "\#(algorithm)"}"#) { machine, server in
             try await machine.require("login")
             let id = try await credential(machine, server)
             try await machine.require("credential", "refresh", id)
@@ -152,7 +142,7 @@ struct OddServerTests {
 
     @Test func `an algorithm that is not supported is named, with the supported ones`() async throws
     {
-        try await with(#"{"header": {"alg": "ES256K"}}"#) { machine, server in
+        try await OddServer.with(#"{"header": {"alg": "ES256K"}}"#) { machine, server in
             let id = try await credential(machine, server)
             for command in [["login"], ["credential", "refresh", id]] {
                 let (code, text) = try error(try await machine.run(command + ["--json"]))
@@ -198,7 +188,7 @@ struct OddServerTests {
         async throws
     {
         let (change, words) = Self.oddKeys[index]
-        try await with { machine, server in
+        try await OddServer.with { machine, server in
             let id = try await credential(machine, server)
             try server.set(#"{"jwk": \#(change)}"#)
             for command in [["login"], ["credential", "refresh", id]] {
@@ -216,7 +206,7 @@ struct OddServerTests {
     }
 
     @Test func `a key without a name verifies a token that names one`() async throws {
-        try await with(#"{"jwk": {"kid": "DELETE", "use": "DELETE", "alg": "DELETE"}}"#) {
+        try await OddServer.with(#"{"jwk": {"kid": "DELETE", "use": "DELETE", "alg": "DELETE"}}"#) {
             machine, server in
             try await machine.require("login")
             let id = try await credential(machine, server)
@@ -225,7 +215,7 @@ struct OddServerTests {
     }
 
     @Test func `only a wrong signature accuses the server`() async throws {
-        try await with { machine, server in
+        try await OddServer.with { machine, server in
             let id = try await credential(machine, server)
             let other = try await OddServer()
             let keys = try await SystemProgram("curl").result(of: [
@@ -257,7 +247,7 @@ struct OddServerTests {
     ])
     func `the server's words are shown`(body: String, words: String) async throws {
         let manner = #"{"status": 400, "body": \#(body)}"#
-        try await with { machine, server in
+        try await OddServer.with { machine, server in
             let id = try await credential(machine, server)
             try server.set(manner)
             for command in [["login"], ["credential", "refresh", id]] {
@@ -271,7 +261,7 @@ struct OddServerTests {
     func `an error with status 200 is an error, with any other members`(more: String) async throws {
         let refusal = #""error": "bad_verification_code", "error_description": "Words""#
         let manner = #"{"body": {\#(refusal)\#(more)}}"#
-        try await with(manner) { machine, _ in
+        try await OddServer.with(manner) { machine, _ in
             let (code, text) = try error(try await machine.run("login", "--json"))
             #expect(code == "oauthError")
             #expect(text.contains("‘bad_verification_code’ (Words)"), "\(text)")

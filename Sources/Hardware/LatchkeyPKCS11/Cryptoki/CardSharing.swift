@@ -205,9 +205,7 @@ final class ProcessLock: Sendable {
     /// Blocks the thread until the lock is taken, and goes on without it after `limit`.
     func wait(for kind: Int32, atMost limit: Duration) {
         let deadline = ContinuousClock.now + limit
-        while (try? take(kind)) == false, ContinuousClock.now < deadline {
-            usleep(2000)
-        }
+        while (try? take(kind)) == false, ContinuousClock.now < deadline { usleep(2000) }
     }
 
     func release() { flock(descriptor, LOCK_UN) }

@@ -16,12 +16,6 @@ public struct TokenURI: Hashable, Sendable {
     let labelText, manufacturerText, modelText, serialText: TokenText?
     /// The token's label (`token`), or nil for any.
     public var label: String? { labelText?.text }
-    /// The token's manufacturer, or nil for any.
-    package var manufacturer: String? { manufacturerText?.text }
-    /// The token's model, or nil for any.
-    package var model: String? { modelText?.text }
-    /// The token's serial number, or nil for any.
-    package var serial: String? { serialText?.text }
     /// `id`: the key's `CKA_ID`, if the URI has it.
     package let keyID: Data?
     /// `object`: the key's `CKA_LABEL`, if the URI has it.

@@ -35,8 +35,8 @@ final class GenerationAttempt: Sendable {
         let unused = Recovery(
             "The slot \(slot) may now contain an unused key. "
                 + (use == .sign
-                    ? "Another program may have created the key: adopt it by its URI, or delete it only if nobody needs it."
-                    : "If the next attempt refuses the key, delete it only if nobody needs it."),
+                    ? "Another program may have created the key: adopt it by its URI, or delete it only if no program needs it."
+                    : "If the next attempt refuses the key, delete it only if no program needs it."),
             .listTokenKeys)
         return KeystoreError(
             code: failure.code, reason: failure.reason,

@@ -50,9 +50,9 @@ extension PKCS11Keystore {
     /// before its first prompt. Does not prompt.
     ///
     /// - Parameter policy: nil for the policy of the token's own user verification.
-    /// - Returns: The slot for the new key on a PIV card, and whether the card is known to have
-    ///   this slot, or the token the key with the `id` in the URI. Cards without attestation may lack retired slots, and modules show a missing
-    ///   slot as free.
+    /// - Returns: The slot for the new key on a PIV card, and whether the card is known to have this
+    ///   slot; on another token, whether it shows the key that the URI names by `id`. Cards without
+    ///   attestation may lack retired slots, and modules show a missing slot as free.
     /// - Throws: `KeystoreError`, as ``createKey(_:authorizedBy:)``.
     package func checkCreation(
         of policy: AccessPolicy? = nil

@@ -1,6 +1,7 @@
 import Foundation
 import LatchkeySimulators
 import LatchkeyTestSupport
+import LatchkeyTesting
 import Testing
 
 /// An OpenID provider as a process of its own, which sends answers that servers send and the standard
@@ -20,6 +21,17 @@ struct OddServer {
             URL(filePath: "/usr/bin/python3"), ["-c", Self.program, directory.path])
         let text = await process.output { $0.contains("\n") }
         address = try #require(text.split(separator: "\n").first.map(String.init))
+    }
+
+    /// Runs `body` with a server, and with a machine that has a TPM and uses the server.
+    static func with(
+        _ manner: String = "{}", _ body: (Machine, OddServer) async throws -> Void
+    ) async throws {
+        let server = try await OddServer(manner)
+        var machine = try Machine(tcti: SoftwareTPM.current.tcti)
+        machine.environment.merge(server.environment) { $1 }
+        try await body(machine, server)
+        await server.stop()
     }
 
     /// Changes the server, with a JSON object: `metadata`, `token`, `claims`, `header` and `jwk` are
