@@ -7,51 +7,57 @@ public import LatchkeyOAuth
 public typealias CredentialError = LatchkeyError<CredentialErrorCode>
 
 /// The kinds of errors of operations on credentials.
-public struct CredentialErrorCode: LatchkeyErrorCode {
+public enum CredentialErrorCode: String, LatchkeyErrorCode {
     /// The server's response that caused an error.
     public typealias Details = ServerRefusal
 
-    /// The name, for example `signInAgain`.
-    public let description: String
-    public let commonCode: CommonErrorCode
-
-    private init(_ name: String, _ commonCode: CommonErrorCode) {
-        description = name
-        self.commonCode = commonCode
-    }
-
     /// ``Credential/storage`` was not set.
-    public static let notConfigured = Self("notConfigured", .wrongState)
+    case notConfigured
     /// No such credential is stored.
-    public static let notFound = Self("notFound", .notFound)
+    case notFound
     /// A credential with that id is stored already.
-    public static let duplicate = Self("duplicate", .conflict)
+    case duplicate
     /// The credential has no token of the required kind.
-    public static let missingToken = Self("missingToken", .notFound)
+    case missingToken
     /// The server no longer accepts the refresh token. The user has to sign in.
-    public static let signInAgain = Self("signInAgain", .refused)
+    case signInAgain
     /// The task was cancelled.
-    public static let cancelled = Self("cancelled", .cancelled)
+    case cancelled
     /// The server can't be reached.
-    public static let network = Self("network", .unavailable)
+    case network
     /// The server refused the request with an OAuth error: `oauthError`.
-    public static let oauthError = Self("oauthError", .refused)
+    case oauthError
     /// The server responded with the status `httpStatus` and no explanation.
-    public static let unexpectedStatus = Self("unexpectedStatus", .refused)
+    case unexpectedStatus
     /// The server limits the rate of requests.
-    public static let rateLimited = Self("rateLimited", .refused)
+    case rateLimited
     /// The server's response does not follow the protocol.
-    public static let invalidResponse = Self("invalidResponse", .refused)
+    case invalidResponse
     /// An ID token is not from the server, not for this program, not for this login, or not valid
     /// now.
-    public static let invalidToken = Self("invalidToken", .refused)
+    case invalidToken
     /// The server, or a credential with a policy, does not support the operation, or the server
     /// signs with an algorithm that is not supported.
-    public static let unsupported = Self("unsupported", .unsupported)
+    case unsupported
     /// The token must not be sent to this address, or belongs to another user.
-    public static let refused = Self("refused", .refused)
+    case refused
     /// An argument is out of its bounds.
-    public static let invalidInput = Self("invalidInput", .invalidInput)
+    case invalidInput
+
+    public var commonCode: CommonErrorCode {
+        switch self {
+        case .notConfigured: .wrongState
+        case .notFound, .missingToken: .notFound
+        case .duplicate: .conflict
+        case .signInAgain, .oauthError, .unexpectedStatus, .rateLimited, .invalidResponse,
+            .invalidToken, .refused:
+            .refused
+        case .cancelled: .cancelled
+        case .network: .unavailable
+        case .unsupported: .unsupported
+        case .invalidInput: .invalidInput
+        }
+    }
 }
 
 extension CredentialError {

@@ -18,59 +18,64 @@ public import LatchkeyOAuth
 public typealias LoginError = LatchkeyError<LoginErrorCode>
 
 /// The kinds of errors of login operations.
-public struct LoginErrorCode: LatchkeyErrorCode {
+public enum LoginErrorCode: String, LatchkeyErrorCode {
     /// The server's response that caused an error.
     public typealias Details = ServerRefusal
 
-    /// The name, for example `notEnabled`.
-    public let description: String
-    public let commonCode: CommonErrorCode
-
-    private init(_ name: String, _ commonCode: CommonErrorCode) {
-        description = name
-        self.commonCode = commonCode
-    }
-
     /// The user cancelled the login in the browser.
-    public static let cancelled = Self("cancelled", .cancelled)
+    case cancelled
     /// The login in the browser was not finished in time.
-    public static let timedOut = Self("timedOut", .cancelled)
+    case timedOut
     /// The link to the login page was opened more than once, perhaps by another user.
-    public static let linkReused = Self("linkReused", .refused)
+    case linkReused
     /// Biometric login is not enabled in this container.
-    public static let notEnabled = Self("notEnabled", .notFound)
+    case notEnabled
     /// The server doesn't know the key, for example because it was removed on the settings page.
-    public static let identityNotFound = Self("identityNotFound", .notFound)
+    case identityNotFound
     /// The operation requires a session.
-    public static let unauthenticated = Self("unauthenticated", .notFound)
+    case unauthenticated
     /// A different user than the owner of the container's key logged in.
-    public static let userMismatch = Self("userMismatch", .refused)
+    case userMismatch
     /// This machine's clock and the server's are too far apart.
-    public static let clockSkew = Self("clockSkew", .refused)
+    case clockSkew
     /// Biometric login is enabled already, another program changed it at the same time, or the
     /// login belongs to another server.
-    public static let conflict = Self("conflict", .conflict)
+    case conflict
     /// The server can't be reached.
-    public static let network = Self("network", .unavailable)
+    case network
     /// The server refused the request with an OAuth error: `oauthError`.
-    public static let oauthError = Self("oauthError", .refused)
+    case oauthError
     /// The server refused the request with an error of its JSON API: `serverError`.
-    public static let serverError = Self("serverError", .refused)
+    case serverError
     /// The server responded with the status `httpStatus` and no explanation.
-    public static let unexpectedStatus = Self("unexpectedStatus", .refused)
+    case unexpectedStatus
     /// The server requires a proof that the key is in hardware, and this machine cannot give it, or
     /// the server does not accept it.
-    public static let refused = Self("refused", .refused)
+    case refused
     /// The server limits the rate of requests.
-    public static let rateLimited = Self("rateLimited", .refused)
+    case rateLimited
     /// The server's response does not follow the protocol.
-    public static let invalidResponse = Self("invalidResponse", .refused)
+    case invalidResponse
     /// An ID token is not from the server, not for this program, not for this login, or too old.
-    public static let invalidToken = Self("invalidToken", .refused)
+    case invalidToken
     /// The server signs ID tokens with an algorithm that is not supported.
-    public static let unsupported = Self("unsupported", .unsupported)
+    case unsupported
     /// An argument is out of its bounds.
-    public static let invalidInput = Self("invalidInput", .invalidInput)
+    case invalidInput
+
+    public var commonCode: CommonErrorCode {
+        switch self {
+        case .cancelled, .timedOut: .cancelled
+        case .linkReused, .userMismatch, .clockSkew, .oauthError, .serverError, .unexpectedStatus,
+            .refused, .rateLimited, .invalidResponse, .invalidToken:
+            .refused
+        case .notEnabled, .identityNotFound, .unauthenticated: .notFound
+        case .conflict: .conflict
+        case .network: .unavailable
+        case .unsupported: .unsupported
+        case .invalidInput: .invalidInput
+        }
+    }
 }
 
 extension LoginError {

@@ -50,7 +50,9 @@ package enum IDTokenFlaw: Error, Hashable, Sendable {
     var mayNeedOtherKeys: Bool {
         switch self {
         case .noKey, .signature: true
-        default: false
+        case .unreadable, .claim, .criticalExtension, .algorithms, .issuer, .audience, .expired,
+            .expiredOrWrongClock, .notYetValid, .tooOld, .clock, .nonce, .hash, .login:
+            false
         }
     }
 

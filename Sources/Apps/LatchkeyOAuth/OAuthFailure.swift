@@ -42,7 +42,9 @@ package enum OAuthFailure: Error, Sendable {
         switch self {
         case .refused(let refusal): refusal
         case .authorization(.refused(let error)): ServerRefusal(error, status: nil)
-        default: nil
+        case .invalidAddress, .transport, .malformed, .metadata, .missingEndpoint, .idToken,
+            .tokens, .authorization, .attestation:
+            nil
         }
     }
 
@@ -50,7 +52,9 @@ package enum OAuthFailure: Error, Sendable {
         switch self {
         case .transport(let error): error.underlying
         case .authorization(.noPort(let cause)): UnderlyingError(layer: "nio", text: cause)
-        default: nil
+        case .invalidAddress, .refused, .malformed, .metadata, .missingEndpoint, .idToken, .tokens,
+            .authorization, .attestation:
+            nil
         }
     }
 

@@ -59,7 +59,7 @@ package enum ExitStatus: Int32, CaseIterable, Sendable {
             case .unavailable: .unavailable
             case .damaged, .wrongDevice, .invalidated: .damaged
             case .conflict, .transient: .conflict
-            default: .failed
+            case .unsupported, .wrongState, .refused, .failed: .failed
             }
     }
 

@@ -22,7 +22,7 @@ package struct ProgramFailure {
     package init(_ error: any Error, of program: any ParsableCommand.Type) {
         status = ExitStatus(error)
         switch error {
-        case let error as any ReportableError:
+        case let error as any PackageError:
             (code, message, recovery) = (error.codeName, error.description, error.advice)
             (attemptsLeft, lockedOutUntil) = (error.attemptsLeft, error.lockedOutUntil)
             underlying = error.underlying

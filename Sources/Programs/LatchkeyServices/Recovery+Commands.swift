@@ -7,7 +7,7 @@ extension Recovery {
     }
 }
 
-extension ReportableError {
+extension PackageError {
     /// The next step for a user of this package's programs.
     package var advice: String { recoveryAction.withCommands }
 }

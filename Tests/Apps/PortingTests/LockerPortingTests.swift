@@ -292,6 +292,7 @@ struct LockerPortingTests {
             ]
             #expect(await app.start(metadata: metadata).error == nil)
             #expect(await app.start(metadata: ["date": Date()]).error?.code == .invalidInput)
+            #expect(await app.background(metadata: ["date": Date()]).error?.code == .invalidInput)
         }
     }
 

@@ -14,7 +14,7 @@ extension ErsteGroupAuthError {
             case .conflict, .transient: .conflict
             case .invalidInput: .invalidInput
             case .passcodeNotSet, .notEnrolled: .verificationUnavailable
-            default: .hardware
+            case .notFound, .unavailable, .unsupported, .wrongState, .refused, .failed: .hardware
             }
         self.init(
             operation: error.operation, code: code, reason: error.reason,
@@ -89,7 +89,12 @@ extension ErsteGroupAuthError {
             case .offline: ("there is no network", "Connect to a network, then try again.")
             case .noActiveUI: ("there is no prompt", "There is nothing to dismiss.")
             case .notInitialized: ("the locker is not open", "Initialize it first.")
-            default: ("the session does not allow it", "Check the status.")
+            case .alreadyInitialized, .invalidConfiguration, .invalidInput, .userCancelled,
+                .wrongSecret, .secretLockedOut, .verificationUnavailable, .strongAuthRequired,
+                .userMismatch, .network, .server, .refused, .enrolmentRevoked, .easyAccessRevoked,
+                .revocationPending, .environmentChanged, .storageCorrupted, .wrongDevice, .conflict,
+                .hardware:
+                ("the session does not allow it", "Check the status.")
             }
         return ErsteGroupAuthError(code: code, reason: reason, recovery: recovery)
     }
@@ -112,12 +117,17 @@ extension ErsteGroupAuthError {
     var cause: SessionMachine.Cause {
         switch code {
         case .network: .network
-        case .wrongSecret where attemptsLeft == 0: .secretExhausted
+        case .wrongSecret: attemptsLeft == 0 ? .secretExhausted : .other
         case .easyAccessRevoked: .easyAccessRevoked
         case .enrolmentRevoked: .enrolmentRevoked
         case .verificationUnavailable: .verificationUnavailable
         case .revocationPending: .revocationPending
-        default: .other
+        case .notInitialized, .alreadyInitialized, .invalidConfiguration, .invalidInput,
+            .userInteractionInProgress, .noActiveUI, .userCancelled, .notEnrolled, .notActive,
+            .easyAccessDisabled, .easyAccessEnabled, .secretLockedOut, .strongAuthRequired,
+            .userMismatch, .offline, .server, .refused, .environmentChanged, .storageCorrupted,
+            .wrongDevice, .conflict, .hardware:
+            .other
         }
     }
 }

@@ -5,77 +5,88 @@ public import LatchkeyOAuth
 public typealias ErsteGroupAuthError = LatchkeyError<ErsteGroupAuthErrorCode>
 
 /// The kinds of errors of a locker.
-public struct ErsteGroupAuthErrorCode: LatchkeyErrorCode {
+public enum ErsteGroupAuthErrorCode: String, LatchkeyErrorCode, CaseIterable {
     /// The server's refusal.
     public typealias Details = ServerRefusal
 
-    /// The name of the code, for example `wrongSecret`.
-    public let description: String
-    public let commonCode: CommonErrorCode
-
-    private init(_ name: String, _ commonCode: CommonErrorCode) {
-        description = name
-        self.commonCode = commonCode
-    }
-
     /// There is no open locker: call `initializeLocker` first.
-    package static let notInitialized = Self("notInitialized", .wrongState)
+    case notInitialized
     /// There is a locker with another configuration.
-    public static let alreadyInitialized = Self("alreadyInitialized", .wrongState)
+    case alreadyInitialized
     /// A value of the configuration is invalid, or does not fit the server.
-    public static let invalidConfiguration = Self("invalidConfiguration", .invalidInput)
+    case invalidConfiguration
     /// An argument is invalid.
-    public static let invalidInput = Self("invalidInput", .invalidInput)
+    case invalidInput
     /// Another call is running.
-    public static let userInteractionInProgress = Self("userInteractionInProgress", .conflict)
+    case userInteractionInProgress
     /// There is no prompt.
-    public static let noActiveUI = Self("noActiveUI", .wrongState)
+    case noActiveUI
     /// The user declined, the prompt was dismissed, or it timed out.
-    public static let userCancelled = Self("userCancelled", .cancelled)
+    case userCancelled
     /// This device is not enrolled.
-    public static let notEnrolled = Self("notEnrolled", .notFound)
+    case notEnrolled
     /// The call requires an active session.
-    public static let notActive = Self("notActive", .wrongState)
+    case notActive
     /// Easy access is not enabled.
-    public static let easyAccessDisabled = Self("easyAccessDisabled", .notFound)
+    case easyAccessDisabled
     /// Easy access is enabled already.
-    public static let easyAccessEnabled = Self("easyAccessEnabled", .conflict)
+    case easyAccessEnabled
     /// The secret is wrong, or the finger does not match.
-    public static let wrongSecret = Self("wrongSecret", .wrongProof)
+    case wrongSecret
     /// The hardware does not accept a secret for now.
-    public static let secretLockedOut = Self("secretLockedOut", .lockedOut)
+    case secretLockedOut
     /// User verification is not possible, or not allowed without the network any more.
-    public static let verificationUnavailable = Self("verificationUnavailable", .unavailable)
+    case verificationUnavailable
     /// The server requires a login.
-    public static let strongAuthRequired = Self("strongAuthRequired", .refused)
+    case strongAuthRequired
     /// A different user logged in; this device is enrolled for another account.
-    public static let userMismatch = Self("userMismatch", .refused)
+    case userMismatch
     /// There is no network, and the call requires it.
-    public static let offline = Self("offline", .unavailable)
+    case offline
     /// The server can't be reached.
-    public static let network = Self("network", .unavailable)
+    case network
     /// The server refused, or its answer does not follow the protocol.
-    public static let server = Self("server", .refused)
+    case server
     /// The server requires a proof that a key is in hardware, and this machine cannot give it, or
     /// the server does not accept it.
-    public static let refused = Self("refused", .refused)
+    case refused
     /// The server no longer knows the enrolment; it was deleted here too.
-    public static let enrolmentRevoked = Self("enrolmentRevoked", .notFound)
+    case enrolmentRevoked
     /// The server no longer knows the secret's key; easy access was disabled here too.
-    public static let easyAccessRevoked = Self("easyAccessRevoked", .notFound)
+    case easyAccessRevoked
     /// The enrolment is deleted here. Later calls repeat its revocation at the server or in the
     /// hardware, which failed.
-    public static let revocationPending = Self("revocationPending", .unavailable)
+    case revocationPending
     /// The store belongs to another server or client.
-    public static let environmentChanged = Self("environmentChanged", .conflict)
+    case environmentChanged
     /// A stored record is damaged. It was left unchanged.
-    public static let storageCorrupted = Self("storageCorrupted", .damaged)
+    case storageCorrupted
     /// The enrolment belongs to other hardware.
-    public static let wrongDevice = Self("wrongDevice", .wrongDevice)
+    case wrongDevice
     /// Another program changed the enrolment at the same time.
-    public static let conflict = Self("conflict", .conflict)
+    case conflict
     /// The hardware does not support the operation, or failed.
-    public static let hardware = Self("hardware", .unavailable)
+    case hardware
+
+    public var commonCode: CommonErrorCode {
+        switch self {
+        case .notInitialized, .alreadyInitialized, .noActiveUI, .notActive: .wrongState
+        case .invalidConfiguration, .invalidInput: .invalidInput
+        case .userInteractionInProgress, .easyAccessEnabled, .environmentChanged,
+            .conflict:
+            .conflict
+        case .userCancelled: .cancelled
+        case .notEnrolled, .easyAccessDisabled, .enrolmentRevoked, .easyAccessRevoked: .notFound
+        case .wrongSecret: .wrongProof
+        case .secretLockedOut: .lockedOut
+        case .verificationUnavailable, .offline, .network, .revocationPending,
+            .hardware:
+            .unavailable
+        case .strongAuthRequired, .userMismatch, .server, .refused: .refused
+        case .storageCorrupted: .damaged
+        case .wrongDevice: .wrongDevice
+        }
+    }
 }
 
 extension ErsteGroupAuthError {
@@ -89,40 +100,37 @@ extension ErsteGroupAuthError {
 public typealias BackgroundAccessError = LatchkeyError<BackgroundAccessErrorCode>
 
 /// The kinds of errors of background access.
-public struct BackgroundAccessErrorCode: LatchkeyErrorCode {
+public enum BackgroundAccessErrorCode: String, LatchkeyErrorCode {
     /// The cause.
     public typealias Details = ErsteGroupAuthError
 
-    /// The name of the code, for example `notPermitted`.
-    public let description: String
-    /// The code of an error without a cause.
-    public let commonCode: CommonErrorCode
-
-    private init(_ name: String, _ commonCode: CommonErrorCode) {
-        description = name
-        self.commonCode = commonCode
-    }
-
     /// This device is not enrolled.
-    public static let notEnrolled = Self("notEnrolled", .notFound)
+    case notEnrolled
     /// The server does not allow it.
-    public static let notPermitted = Self("notPermitted", .refused)
+    case notPermitted
     /// The server can't be reached.
-    public static let network = Self("network", .unavailable)
+    case network
     /// The server's answer does not follow the protocol.
-    public static let server = Self("server", .refused)
+    case server
     /// The server no longer knows the enrolment; it was deleted here too.
-    public static let enrolmentRevoked = Self("enrolmentRevoked", .notFound)
+    case enrolmentRevoked
     /// The device's key or the store can't be used.
-    public static let deviceKeyUnavailable = Self("deviceKeyUnavailable", .unavailable)
+    case deviceKeyUnavailable
+    /// An argument is invalid, or the configuration does not fit the server.
+    case invalidInput
+    /// Another program or call changed the enrolment at the same time, or the store belongs to
+    /// another server or client.
+    case conflict
+    /// The call does not fit the present state, for example because the locker is not open.
+    case wrongState
     /// The task was cancelled.
-    public static let cancelled = Self("cancelled", .cancelled)
+    case cancelled
 
     /// The code of a cause.
-    init(_ cause: ErsteGroupAuthError) {
+    package init(_ cause: ErsteGroupAuthError) {
         self =
             switch cause.code {
-            case .notEnrolled: .notEnrolled
+            case .notEnrolled, .revocationPending: .notEnrolled
             case .network, .offline: .network
             case .enrolmentRevoked: .enrolmentRevoked
             case .userCancelled: .cancelled
@@ -130,9 +138,28 @@ public struct BackgroundAccessErrorCode: LatchkeyErrorCode {
                 ["unauthorized_client", "invalid_scope", "unsupported_grant_type"].contains(
                     cause.serverError)
                     ? .notPermitted : .server
-            case .strongAuthRequired, .easyAccessRevoked, .userMismatch: .notPermitted
-            default: .deviceKeyUnavailable
+            case .strongAuthRequired, .easyAccessRevoked, .userMismatch, .refused: .notPermitted
+            case .invalidInput, .invalidConfiguration: .invalidInput
+            case .conflict, .environmentChanged, .userInteractionInProgress: .conflict
+            case .notInitialized, .alreadyInitialized, .noActiveUI, .notActive,
+                .easyAccessDisabled, .easyAccessEnabled:
+                .wrongState
+            case .wrongSecret, .secretLockedOut, .verificationUnavailable, .storageCorrupted,
+                .wrongDevice, .hardware:
+                .deviceKeyUnavailable
             }
+    }
+
+    public var commonCode: CommonErrorCode {
+        switch self {
+        case .notEnrolled, .enrolmentRevoked: .notFound
+        case .notPermitted, .server: .refused
+        case .network, .deviceKeyUnavailable: .unavailable
+        case .invalidInput: .invalidInput
+        case .conflict: .conflict
+        case .wrongState: .wrongState
+        case .cancelled: .cancelled
+        }
     }
 }
 

@@ -31,7 +31,7 @@ public enum ProtectionLevel: String, Hashable, Sendable, Codable, CaseIterable {
 public typealias ProtectionError = LatchkeyError<ProtectionErrorCode>
 
 /// The kinds of errors of encryption and decryption.
-public enum ProtectionErrorCode: LatchkeyErrorCode {
+public enum ProtectionErrorCode: String, LatchkeyErrorCode {
     /// The text is not from `encrypt`, or is incomplete.
     case malformed
     /// The secret is longer than 1 MiB.
@@ -54,18 +54,6 @@ public enum ProtectionErrorCode: LatchkeyErrorCode {
         case .wrongEnrolment: .wrongDevice
         case .levelNotSatisfied, .keyUnavailable: .wrongState
         case .malformed, .integrity: .damaged
-        }
-    }
-
-    /// The name of the code, for example `wrongEnrolment`.
-    public var description: String {
-        switch self {
-        case .malformed: "malformed"
-        case .tooLong: "tooLong"
-        case .wrongEnrolment: "wrongEnrolment"
-        case .levelNotSatisfied: "levelNotSatisfied"
-        case .keyUnavailable: "keyUnavailable"
-        case .integrity: "integrity"
         }
     }
 }

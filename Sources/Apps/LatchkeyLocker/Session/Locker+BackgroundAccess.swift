@@ -122,7 +122,9 @@ extension BackgroundAccessErrorCode {
         switch self {
         case .enrolmentRevoked: .enrolmentRevoked
         case .deviceKeyUnavailable: .deviceKeyUnusable
-        default: .failed
+        case .notEnrolled, .notPermitted, .network, .server, .invalidInput, .conflict, .wrongState,
+            .cancelled:
+            .failed
         }
     }
 }

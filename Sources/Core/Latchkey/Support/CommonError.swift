@@ -6,49 +6,43 @@ public typealias CommonError = LatchkeyError<CommonErrorCode>
 public typealias KeystoreError = CommonError
 
 /// The kinds of errors that all parts of the package share. They determine a program's exit status.
-public struct CommonErrorCode: LatchkeyErrorCode {
-    /// The name, for example `lockedOut`.
-    public let description: String
-
-    private init(_ name: String) {
-        description = name
-    }
-
+/// Later versions can add codes, so a `switch` in an app needs a `default`.
+public enum CommonErrorCode: String, LatchkeyErrorCode, CaseIterable {
     /// The key, record or secret does not exist.
-    public static let notFound = Self("notFound")
+    case notFound
     /// The user declined, or did not answer in time.
-    public static let cancelled = Self("cancelled")
+    case cancelled
     /// The PIN is wrong, or the fingerprint does not match.
-    public static let wrongProof = Self("wrongProof")
+    case wrongProof
     /// The hardware refuses every PIN for now.
-    public static let lockedOut = Self("lockedOut")
+    case lockedOut
     /// The hardware, reader, broker or network cannot be reached.
-    public static let unavailable = Self("unavailable")
+    case unavailable
     /// No fingerprint is enrolled.
-    public static let notEnrolled = Self("notEnrolled")
+    case notEnrolled
     /// The policy requires a PIN, and none is set.
-    public static let passcodeNotSet = Self("passcodeNotSet")
+    case passcodeNotSet
     /// The key was revoked, or the enrolled fingerprints that it depends on have changed.
-    public static let invalidated = Self("invalidated")
+    case invalidated
     /// The key belongs to other hardware, or the hardware was cleared.
-    public static let wrongDevice = Self("wrongDevice")
+    case wrongDevice
     /// Stored bytes were changed by something other than Latchkey. Latchkey has not overwritten
     /// them.
-    public static let damaged = Self("damaged")
+    case damaged
     /// A retry may succeed.
-    public static let transient = Self("transient")
+    case transient
     /// Another caller or program changed the value first, or it exists already.
-    public static let conflict = Self("conflict")
+    case conflict
     /// This hardware or version does not support the operation.
-    public static let unsupported = Self("unsupported")
+    case unsupported
     /// An argument is out of its bounds.
-    public static let invalidInput = Self("invalidInput")
+    case invalidInput
     /// The call does not fit the present state.
-    public static let wrongState = Self("wrongState")
+    case wrongState
     /// A server, or a rule of this machine, refused the operation.
-    public static let refused = Self("refused")
+    case refused
     /// Any other error.
-    public static let failed = Self("failed")
+    case failed
 
     public var commonCode: CommonErrorCode { self }
 }

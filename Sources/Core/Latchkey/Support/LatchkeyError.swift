@@ -76,13 +76,18 @@ public struct LatchkeyError<ErrorCode: LatchkeyErrorCode>: Error, Sendable {
     }
 }
 
-/// The kinds of errors of one part of the package.
+/// The kinds of errors of one part of the package. Later versions can add codes.
 public protocol LatchkeyErrorCode: Hashable, Sendable, CustomStringConvertible {
     /// Additional facts about these errors, for example a server's response.
     associatedtype Details: Sendable = Never
 
     /// The corresponding code of `CommonError`, which determines a program's exit status.
     var commonCode: CommonErrorCode { get }
+}
+
+extension LatchkeyErrorCode where Self: RawRepresentable, RawValue == String {
+    /// The name of the code, for example `lockedOut`.
+    public var description: String { rawValue }
 }
 
 /// The error of a lower layer.
@@ -109,17 +114,29 @@ extension LatchkeyError: Equatable {
     public static func == (left: Self, right: Self) -> Bool { left.code == right.code }
 }
 
-/// Any ``LatchkeyError``, for code that reports errors of every kind.
-package protocol ReportableError: LocalizedError, CustomStringConvertible {
+/// Every ``LatchkeyError``, whatever its codes: one `catch` serves an app with several facades.
+public protocol ReportableError: LocalizedError, CustomStringConvertible {
+    /// The operation that failed, as a verb phrase.
     var operation: String { get }
+    /// The cause, as one clause.
     var reason: String { get }
+    /// The next step, in sentences that name no command.
+    var recovery: String { get }
+    /// The closest code of all parts of the package.
+    var commonCode: CommonErrorCode { get }
+    /// The number of wrong PINs before the lockout, or nil if unknown.
+    var attemptsLeft: Int? { get }
+    /// The end of the lockout, or nil if unknown.
+    var lockedOutUntil: Date? { get }
+    /// The error of the layer below, or nil.
+    var underlying: UnderlyingError? { get }
+}
+
+/// The part of a ``ReportableError`` for this package.
+package protocol PackageError: ReportableError {
     /// The name of the code, for example `lockedOut`.
     var codeName: String { get }
-    var commonCode: CommonErrorCode { get }
     var recoveryAction: Recovery { get }
-    var attemptsLeft: Int? { get }
-    var lockedOutUntil: Date? { get }
-    var underlying: UnderlyingError? { get }
 
     func during(_ operation: String) -> Self
 }
@@ -128,10 +145,10 @@ extension ReportableError {
     /// One sentence: `Could not sign: the PIN is wrong; 2 attempts are left.`
     public var description: String { "Could not \(operation): \(reason)." }
     public var errorDescription: String? { description }
-    public var recoverySuggestion: String? { recoveryAction.text }
+    public var recoverySuggestion: String? { recovery }
 }
 
-extension LatchkeyError: CustomStringConvertible, LocalizedError, ReportableError {
+extension LatchkeyError: CustomStringConvertible, LocalizedError, PackageError {
     package var codeName: String { code.description }
     /// The closest code of ``CommonErrorCode``: that of the cause if another kind of error caused
     /// this one, otherwise the code's own ``LatchkeyErrorCode/commonCode``.
@@ -144,6 +161,6 @@ extension Error {
     /// This error with another operation, if it is a ``LatchkeyError``; otherwise the unchanged
     /// error.
     package func during(_ operation: String) -> any Error {
-        (self as? any ReportableError)?.during(operation) ?? self
+        (self as? any PackageError)?.during(operation) ?? self
     }
 }

@@ -94,19 +94,11 @@ package enum PresenceWire {
         }
         return KeystoreError(
             operation: operation,
-            code: codes.first { capitalized($0.description) == word } ?? .failed,
+            code: CommonErrorCode.allCases.first { capitalized($0.description) == word } ?? .failed,
             reason: lines.first ?? "the presence broker refused",
             recovery: lines.count > 1 ? lines[1] : "Try again.",
             underlying: .init(layer: "dbus", text: error.name))
     }
-
-    private static let codes: [CommonErrorCode] = [
-        .unavailable, .notEnrolled, .lockedOut, .unsupported, .conflict, .invalidInput, .refused,
-        .notFound,
-        .wrongDevice, .damaged, .transient, .failed, .passcodeNotSet, .invalidated, .wrongState,
-        .cancelled,
-        .wrongProof,
-    ]
 
     private static func capitalized(_ word: String) -> String {
         word.prefix(1).uppercased() + word.dropFirst()

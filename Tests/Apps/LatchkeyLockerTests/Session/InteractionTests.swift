@@ -178,6 +178,30 @@ struct InteractionTests {
         }
     }
 
+    @Test func `background access reports wrong input as such`() async throws {
+        try await Scene.with { scene in
+            let program = try await locked(scene, [])
+            let long = JSONValue.string(String(repeating: "x", count: 4097))
+            let error = await #expect(throws: BackgroundAccessError.self) {
+                try await program.locker.backgroundAccess(metadata: ["long": long])
+            }
+            #expect(error?.code == .invalidInput && error?.commonCode == .invalidInput)
+            let (errors, answer) = AsyncStream.makeStream(of: BackgroundAccessError?.self)
+            program.locker.backgroundAccess(metadata: ["date": Date()]) { answer.yield($1) }
+            var iterator = errors.makeAsyncIterator()
+            #expect(await iterator.next()??.code == .invalidInput)
+            #expect(program.phase == .enrolled)
+        }
+    }
+
+    /// An app enrols the device again after `deviceKeyUnavailable`.
+    @Test func `only errors of the device's key or the store are deviceKeyUnavailable`() {
+        let others: Set<CommonErrorCode> = [.invalidInput, .conflict, .wrongState, .refused]
+        for code in ErsteGroupAuthErrorCode.allCases where others.contains(code.commonCode) {
+            #expect(BackgroundAccessErrorCode(refusal(code)) != .deviceKeyUnavailable, "\(code)")
+        }
+    }
+
     // MARK: Callbacks
 
     @Test func `callbacks run once, on the main actor`() async throws {
