@@ -31,6 +31,7 @@ extension Container {
             throw LoginError.notEnabled
         }
         let server = try await server()
+        try await removeEarlierSession()
         if configuration.tokenStorage == .persistent {
             try await records.open(.device, for: prompt, authorizedBy: presence)
         }

@@ -28,6 +28,7 @@ extension Container {
         do {
             try await checkServer()
             let server = try await server()
+            try await removeEarlierSession()
             let request = AuthorizationRequest(
                 clientID: configuration.clientID, scope: LoginEndpoints.scope, options: options,
                 issuer: server.metadata.issuer, requiresIssuer: server.metadata.sendsIssuer,

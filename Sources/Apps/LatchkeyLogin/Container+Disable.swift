@@ -9,8 +9,9 @@ extension Container {
     /// copy. A revocation that the hardware cannot complete now is recorded, and completed at the
     /// next call that enables or disables biometric login.
     ///
-    /// Without a session or a network, nothing changes. Otherwise the key is deleted first, then
-    /// the server is asked to remove it. A crash or failure after the deletion leaves biometric
+    /// Without a session or a network, nothing changes: the server's metadata is read first. Then
+    /// the key is deleted, then the server is asked to remove it. A crash or failure after the
+    /// deletion, for example of a network that fails during the call, leaves biometric
     /// login disabled on this device, and the name of the key stored: the next call sends the
     /// request again. A server without such an endpoint gets no request.
     ///
@@ -62,9 +63,10 @@ extension Container {
     }
 
     /// The session for removing identities from the server; nil if the server has no endpoint for
-    /// it.
+    /// it. An access token and metadata in memory must not hide that there is no network: the key
+    /// is deleted next.
     private func removal() async throws -> IdentityRemoval? {
-        let server = try await server()
+        let server = try await server(isReachable: true)
         guard server.metadata[.biometricRemoval] != nil else { return nil }
         let recovery =
             "Log in or authenticate first, or use ‘force’ to disable it on this device only."

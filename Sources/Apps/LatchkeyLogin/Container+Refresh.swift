@@ -24,6 +24,7 @@ extension Container {
     /// The session with an access token, or nil without a session.
     func refreshedSession() async throws -> LoginSession? {
         try await checkServer()
+        try await removeEarlierSession()
         guard let session = try await currentSession() else {
             observers.tell(SessionStateChange(.noToken))
             return nil

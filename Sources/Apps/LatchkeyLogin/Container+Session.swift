@@ -58,6 +58,9 @@ extension Container {
     /// If the session has already ended, here or at the server, this call deletes the key on this
     /// device. The same user's next login on this device removes the key from the server.
     ///
+    /// Without a network nothing changes, unless `force`. If the network fails during the call,
+    /// biometric login can be disabled and the session kept; the next call continues.
+    ///
     /// - Parameters:
     ///   - keepBiometric: Keeps the key, so that only the same user can log in with it again.
     ///   - force: Removes the login from this device even if the server refuses or cannot be
@@ -85,6 +88,7 @@ extension Container {
             }
             do {
                 if force { try await checkServer() }
+                try await removeEarlierSession()
                 if let session = try await currentSession() {
                     try await server().revoke(session.refreshToken)
                 }
@@ -144,6 +148,25 @@ extension Container {
         return stored
     }
 
+    /// Revokes and deletes the session that this container stored with another
+    /// ``TokenStorage``: a container with tokens in memory leaves no refresh token on the disk.
+    ///
+    /// - Throws: ``LoginError`` with code `network`; the next operation repeats it. If the server
+    ///   answers with an error, the session is deleted.
+    func removeEarlierSession() async throws {
+        guard configuration.tokenStorage == .memory,
+            try await unverified.sessionGeneration() != nil,
+            let earlier = try await rows.session(for: sessionPrompt)
+        else { return }
+        do {
+            try await server().revoke(earlier.refreshToken)
+        } catch let error as LoginError
+            where error.code != .network && error.code != .cancelled
+        {}
+        _ = try await rows.applyUnlessChanged(
+            [.delete(LoginRows.sessionID, ifGeneration: earlier.generation)], for: sessionPrompt)
+    }
+
     /// Stores a session and other rows in one transaction, then makes it the current session.
     ///
     /// - Parameter ifGeneration: The generation of the session that it replaces, or nil for any.
@@ -174,14 +197,15 @@ extension Container {
 
     /// Deletes the session, unless it has another generation.
     func endSession(_ reason: SessionStateChange.Reason, ifGeneration: Int?) async throws {
-        switch configuration.tokenStorage {
-        case .memory:
+        var stored = ifGeneration
+        if configuration.tokenStorage == .memory {
             guard ifGeneration == nil || ifGeneration == session?.generation else { return }
-        case .persistent:
-            let ended = try await rows.applyUnlessChanged(
-                [.delete(LoginRows.sessionID, ifGeneration: ifGeneration)], for: sessionPrompt)
-            guard ended != nil else { return }
+            // The row of an earlier session.
+            stored = nil
         }
+        let ended = try await rows.applyUnlessChanged(
+            [.delete(LoginRows.sessionID, ifGeneration: stored)], for: sessionPrompt)
+        guard ended != nil else { return }
         session = nil
         // A verification from before the logout must not authorize the next use.
         keystore.endReuse()

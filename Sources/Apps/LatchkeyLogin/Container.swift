@@ -114,11 +114,13 @@ public actor Container {
     }
 
     /// The server. Its metadata is read once for each container.
-    func server() async throws -> LoginEndpoints {
+    ///
+    /// - Parameter isReachable: Reads the metadata again, so that the call fails without a network.
+    func server(isReachable: Bool = false) async throws -> LoginEndpoints {
         let connection = ServerConnection<LoginErrorCode>(transport: transport)
         let origins = configuration.additionalOrigins
         let metadata =
-            if let provider { provider } else {
+            if let provider, !isReachable { provider } else {
                 try await LoginEndpoints.discover(
                     at: endpoint, additionalOrigins: origins, over: connection)
             }

@@ -55,6 +55,8 @@ public struct ContainerConfiguration: Sendable {
 public enum TokenStorage: Hashable, Sendable {
     /// In the store, encrypted with a key that the hardware protects.
     case persistent
-    /// In the container's memory only: the session ends with the program.
+    /// In the container's memory only: the session ends with the program. The first operation
+    /// revokes and deletes a session that the container stored under `persistent`, so all programs
+    /// that use a container need the same value.
     case memory
 }

@@ -49,7 +49,7 @@ import Testing
         try await Bench.with { bench in
             let wire = RecordingTransport(forwardingTo: bench.identity)
             let container = try await enabled(bench, wire)
-            wire.append(.fail(noNetwork))
+            wire.append(.forward, .fail(noNetwork))
             await #expect(throws: login(.network)) { try await container.disableBiometric() }
             #expect(try await !container.isBiometricEnabled())
             #expect(await bench.identity.identities.count == 1)
@@ -63,7 +63,7 @@ import Testing
         try await Bench.with { bench in
             let wire = RecordingTransport(forwardingTo: bench.identity)
             let container = try await enabled(bench, wire)
-            wire.append(.loseResponse(noNetwork))
+            wire.append(.forward, .loseResponse(noNetwork))
             await #expect(throws: login(.network)) { try await container.disableBiometric() }
             #expect(await bench.identity.identities.isEmpty)
             await #expect(throws: login(.identityNotFound)) {
@@ -87,13 +87,41 @@ import Testing
         }
     }
 
-    @Test func `without a network nothing is changed`() async throws {
-        try await Bench.with { bench in
-            _ = try await enabled(bench)
-            let container = try await bench.start(
-                transport: RecordingTransport([.fail(noNetwork), .fail(noNetwork)]))
+    /// The used process has an access token and the server's metadata in memory.
+    @Test(arguments: [true, false], [true, false])
+    func `without a network nothing is changed, in a new and in a used process`(
+        isUsed: Bool, hasRemovalEndpoint: Bool
+    ) async throws {
+        try await Bench.with(.init(hasRemovalEndpoint: hasRemovalEndpoint)) { bench in
+            let wire = RecordingTransport(forwardingTo: bench.identity)
+            let used = try await enabled(bench, wire)
+            let container = isUsed ? used : try await bench.start(transport: wire)
+            wire.append(.fail(noNetwork))
             await #expect(throws: login(.network)) { try await container.disableBiometric() }
+            wire.append(.fail(noNetwork))
+            await #expect(throws: login(.network)) { try await container.logout() }
             #expect(try await container.isBiometricEnabled())
+            #expect(try await container.sessionState == .authenticated)
+            #expect(await bench.identity.refreshTokens.count == 1)
+            try await container.authenticateBiometric()
+            try await container.logout()
+            #expect(try await !container.isBiometricEnabled())
+            #expect(try await container.sessionState == .noSession)
+            #expect(await bench.identity.identities.isEmpty == hasRemovalEndpoint)
+        }
+    }
+
+    @Test func `a logout continues after a network that failed in the middle`() async throws {
+        try await Bench.with { bench in
+            let wire = RecordingTransport(forwardingTo: bench.identity)
+            let container = try await enabled(bench, wire)
+            wire.append(.forward, .forward, .fail(noNetwork))
+            await #expect(throws: login(.network)) { try await container.logout() }
+            #expect(try await container.sessionState == .authenticated)
+            try await container.logout()
+            #expect(try await container.sessionState == .noSession)
+            #expect(await bench.identity.refreshTokens.isEmpty)
+            #expect(await bench.identity.identities.isEmpty)
         }
     }
 

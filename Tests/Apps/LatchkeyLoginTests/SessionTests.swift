@@ -226,6 +226,54 @@ import Testing
         }
     }
 
+    @Test(arguments: [ContainerOperation.authorize, .authenticate, .logoutKeepingKey, .refresh])
+    func `a container that keeps tokens in memory revokes and deletes the stored session`(
+        operation: ContainerOperation
+    ) async throws {
+        try await Bench.with { bench in
+            let first = try await bench.start()
+            try await first.authorize()
+            try await first.enableBiometric()
+            let stored = try #require(await bench.identity.refreshTokens.keys.first)
+            let container = try await bench.start(tokenStorage: .memory)
+            try await operation.run(container)
+            #expect(await bench.identity.refreshTokens[stored] == nil)
+            #expect(try await bench.records().metadata("login.session") == nil)
+            #expect(try await bench.start().sessionState == .noSession)
+            #expect(try await container.isBiometricEnabled())
+        }
+    }
+
+    @Test func `without a network the stored session waits, and clear deletes it`() async throws {
+        try await Bench.with { bench in
+            try await bench.start().authorize()
+            let wire = RecordingTransport([.fail(noNetwork)], forwardingTo: bench.identity)
+            let container = try await bench.start(transport: wire, tokenStorage: .memory)
+            await #expect(throws: login(.network)) {
+                try await container.refreshAccessTokenIfNeeded()
+            }
+            #expect(try await bench.records().metadata("login.session") != nil)
+            let before = wire.recordings.count
+            try await container.clear()
+            #expect(try await bench.records().metadata("login.session") == nil)
+            #expect(wire.recordings.count == before)
+        }
+    }
+
+    @Test func `a session whose revocation the server refuses does not stay on the disk`()
+        async throws
+    {
+        try await Bench.with { bench in
+            try await bench.start().authorize()
+            let wire = RecordingTransport(
+                [.forward, .json("{}", status: .notFound)], forwardingTo: bench.identity)
+            let container = try await bench.start(transport: wire, tokenStorage: .memory)
+            try await container.refreshAccessTokenIfNeeded()
+            #expect(wire.recordings.count == 2)
+            #expect(try await bench.records().metadata("login.session") == nil)
+        }
+    }
+
     @Test func `containers with different names are separate`() async throws {
         try await Bench.with { bench in
             let work = try await bench.start(name: "work")
