@@ -9,7 +9,7 @@ extension Locker {
     /// the user sets the secret of easy access.
     ///
     /// Without a network, a correct secret leads to `verifiedOffline` if the configuration allows
-    /// that.
+    /// that, except in an active session. It ends background access.
     ///
     /// - Parameter metadata: Sent to the server; at most 4,096 bytes as JSON. Not stored and not
     ///   logged.

@@ -35,7 +35,7 @@ public enum SessionPhase: String, Hashable, Sendable, Codable, CaseIterable {
     case verifiedOffline
 
     /// Whether there is a token of full scope, perhaps an expired one.
-    package var isActive: Bool { self == .activeViaStrongAuth || self == .activeViaEasyAccess }
+    public var isActive: Bool { self == .activeViaStrongAuth || self == .activeViaEasyAccess }
 
     /// Whether more levels are open than without a session.
     var isOpen: Bool { self != .unregistered && self != .enrolled }
@@ -80,7 +80,7 @@ public struct AuthSessionChange: Hashable, Sendable {
     }
 
     /// The status before.
-    package let old: AuthSessionStatus
+    public let old: AuthSessionStatus
     /// The status now.
     public let new: AuthSessionStatus
     /// What led to it.
@@ -109,7 +109,7 @@ public struct AccessToken: Hashable, Sendable {
     public var value: String? { handle.secret?.text }
 
     /// Whether it has expired.
-    package func isExpired(at now: Date = Date()) -> Bool { now >= expiresAt }
+    public func isExpired(at now: Date = Date()) -> Bool { now >= expiresAt }
 
     /// Whether the login is recent enough for the server to accept a new secret with this token.
     /// The server allows 300 seconds, and the user needs most of them to set the secret.

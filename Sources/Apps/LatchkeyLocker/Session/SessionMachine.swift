@@ -202,7 +202,7 @@ struct SessionMachine: Sendable {
             case .wait: return end(.fail)
             }
         case (.authenticateEasily, .network)
-        where allowsOffline && !isSuperseded && (phase == .enrolled || phase == .verifiedOffline):
+        where allowsOffline && !isSuperseded && !phase.isActive:
             return next(.verifyOffline, for: call)
         case (.verifyOffline, .verificationUnavailable) where phase == .verifiedOffline:
             return end(in: .enrolled, easyAccess: hasEasyAccess, .fail)

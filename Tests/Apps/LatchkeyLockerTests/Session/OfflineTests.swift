@@ -189,6 +189,20 @@ struct OfflineTests {
         }
     }
 
+    @Test func `a start after background access verifies offline, and ends the access`()
+        async throws
+    {
+        try await offline { scene, texts in
+            scene.line.isDown = false
+            let program = try await scene.start(nil, rules)
+            let token = try #require(try await program.locker.backgroundAccess().accessToken)
+            scene.line.isDown = true
+            #expect(try await program.locker.startAuthSession().phase == .verifiedOffline)
+            #expect(token.value == nil)
+            #expect(program.readable(texts) == [.base, .offline])
+        }
+    }
+
     @Test func `a refusal of the server is not a missing network`() async throws {
         try await offline { scene, _ in
             scene.line.isDown = false

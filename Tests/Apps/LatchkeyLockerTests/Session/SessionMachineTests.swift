@@ -237,15 +237,21 @@ struct SessionMachineTests {
     }
 
     @Test
-    func `background access: a start leads to an active session, not to offline verification`() {
+    func `background access: a start leads to an active session, or to offline verification`() {
         check(
             [
                 Cell(
                     .start(.any), [(.authenticateEasily, .done)], .succeed, .activeViaEasyAccess,
                     easyAccess: true),
                 Cell(
-                    .start(.any), [failed(.authenticateEasily, .network)], .fail, .backgroundAccess,
-                    easyAccess: true),
+                    .start(.any), [failed(.authenticateEasily, .network), (.verifyOffline, .done)],
+                    .succeed, .verifiedOffline, easyAccess: true),
+                Cell(
+                    .start(.any),
+                    [
+                        failed(.authenticateEasily, .network),
+                        failed(.verifyOffline, .verificationUnavailable),
+                    ], .fail, .backgroundAccess, easyAccess: true),
                 Cell(
                     .start(.strong), [strong, (.openLevels, .done)], .succeed, .activeViaStrongAuth,
                     easyAccess: true),
