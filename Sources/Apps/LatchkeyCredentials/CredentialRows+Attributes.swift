@@ -126,7 +126,7 @@ extension CredentialRows {
             guard name.isName(maximumBytes: 64), value.isEmpty || value.isName(maximumBytes: 1024)
             else {
                 throw CredentialError.invalidInput(
-                    "the tag ‘\(name.prefix(64))’ is empty, too long, or has a control or invisible character"
+                    "the tag ‘\(name.prefix(64))’ is empty, too long, not in Unicode normalization form C, or has a control or invisible character"
                 )
             }
         }

@@ -244,7 +244,8 @@ struct VaultRow: Sendable {
                 operation: "open the vault", code: .invalidInput,
                 reason: "‘\(key)’ is not a valid name",
                 recovery:
-                    "Give it a name of 1 to \(Self.longestKey) bytes with visible characters only.")
+                    "Give it a name of 1 to \(Self.longestKey) bytes with visible characters only, in Unicode normalization form C."
+            )
         }
         id = RecordID(rawValue: Self.idPrefix + key)
         classes = ClassFamily("vault", of: key)

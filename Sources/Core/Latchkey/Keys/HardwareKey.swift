@@ -146,9 +146,11 @@ extension KeyRequest {
         guard let label, !label.isName(maximumBytes: maximumLabelBytes) else { return }
         throw KeystoreError(
             code: .invalidInput,
-            reason: "the label is empty, too long, or contains a control or invisible character",
+            reason:
+                "the label is empty, too long, not in Unicode normalization form C, or contains a control or invisible character",
             recovery:
-                "Choose a label of 1 to \(maximumLabelBytes) bytes with visible characters only.")
+                "Choose a label of 1 to \(maximumLabelBytes) bytes with visible characters only, in Unicode normalization form C."
+        )
     }
 }
 

@@ -66,7 +66,7 @@ extension RecordContainer {
         try record.checkKeyVersion()
         guard record.id.rawValue.isName(maximumBytes: 128) else {
             throw .invalidInput(
-                "the record's name is empty, too long, or contains a control or invisible character"
+                "the record's name is empty, too long, not in Unicode normalization form C, or contains a control or invisible character"
             )
         }
         guard payload?.count ?? 0 <= maximumPayloadBytes else {

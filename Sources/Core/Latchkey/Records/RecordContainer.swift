@@ -21,7 +21,8 @@ public final class RecordContainer: Sendable {
     let decoded = Memo<Data, Record>(count: 16)
 
     /// - Parameters:
-    ///   - name: 1 to 128 bytes of UTF-8 without control and invisible characters.
+    ///   - name: 1 to 128 bytes of UTF-8 in Unicode normalization form C, without control and
+    ///     invisible characters.
     ///   - store: The store that contains the records.
     ///   - keystore: The hardware that protects the records. It is not used before it is needed.
     /// - Throws: ``CommonError`` with code `invalidInput` for an invalid name.
@@ -32,7 +33,9 @@ public final class RecordContainer: Sendable {
             throw CommonError(
                 operation: "open a container", code: .invalidInput,
                 reason: "‘\(name)’ is not the name of a container",
-                recovery: "Use a name of 1 to 128 bytes with visible characters only.")
+                recovery:
+                    "Use a name of 1 to 128 bytes with visible characters only, in Unicode normalization form C."
+            )
         }
         self.name = name
         self.store = store

@@ -1,3 +1,5 @@
+internal import Foundation  // for canonical composition, which FoundationEssentials lacks
+
 extension String {
     /// Text from another source, safe for one line of output.
     ///
@@ -68,10 +70,15 @@ extension StringProtocol {
     /// ``Swift/String/init(oneLine:limit:)`` shows it unchanged. A name in prompts and answers to
     /// other programs could otherwise hide or reverse the text around it, or end a line.
     ///
+    /// It is in Unicode normalization form C. The store compares names by their bytes, so two
+    /// spellings of one text, which look the same, would otherwise be two names.
+    ///
     /// - Parameter maximumBytes: The maximum length in bytes of UTF-8.
     package func isName(maximumBytes: Int) -> Bool {
         (1...maximumBytes).contains(utf8.count) && unicodeScalars.allSatisfy(\.isVisible)
             && unicodeScalars.contains { !$0.properties.isWhitespace }
+            && (utf8.allSatisfy { $0 < 0x80 }
+                || precomposedStringWithCanonicalMapping.utf8.elementsEqual(utf8))
     }
 }
 

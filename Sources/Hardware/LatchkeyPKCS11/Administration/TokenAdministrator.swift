@@ -61,7 +61,8 @@ package struct TokenAdministrator: Sendable {
         do throws(KeystoreError) {
             guard label.isName(maximumBytes: 32) else {
                 throw .invalidInput(
-                    "a label has 1 to 32 bytes and no control or invisible character")
+                    "a label has 1 to 32 bytes in Unicode normalization form C, and no control or invisible character"
+                )
             }
             let entry = try await blankEntry()
             guard entry.profile.family != .ykcs11 else {

@@ -61,7 +61,7 @@ struct OneLineTests {
         }
         for text in [
             "", "a\n", "\u{202E}a", "a\u{200B}", "a\u{2028}", String(repeating: "x", count: 65),
-            String(repeating: "ü", count: 33),
+            String(repeating: "ü", count: 33), "cafe\u{301}", "\u{212B}",
         ] {
             #expect(!text.isName(maximumBytes: 64), "\(text.debugDescription)")
         }
