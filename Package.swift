@@ -132,6 +132,8 @@ let c: [Target] = [
 let core: Room = [
     "LatchkeyPlatform": "CPlatform",
     "Latchkey": "CPlatform LatchkeyPlatform Crypto GRDB",
+    // They name a missing trait before any other module of an app is compiled.
+    "CertificatesTrait": "", "NetworkTrait": "", "TestingTrait": "",
 ]
 let hardware: Room = [
     "TPM2": "Crypto CryptoExtras",
@@ -139,16 +141,18 @@ let hardware: Room = [
     "TPM2TCTI": "CTSS2 LatchkeyPlatform TPM2",
     "LatchkeyTPM": "Latchkey LatchkeyPlatform TPM2 TPM2TCTI SwiftASN1 Crypto",
     "LatchkeyPKCS11": """
-    CPKCS11 CLibP11 CPlatform Latchkey LatchkeyPlatform SwiftASN1 X509 Crypto CryptoExtras
+    CPKCS11 CLibP11 CPlatform CertificatesTrait Latchkey LatchkeyPlatform SwiftASN1 X509 Crypto
+    CryptoExtras
     """,
-    "LatchkeyCertificates": "Latchkey SwiftASN1 X509",
+    "LatchkeyCertificates": "CertificatesTrait Latchkey SwiftASN1 X509",
     "LatchkeyPresence": "CPlatform CSystemd Latchkey LatchkeyPlatform",
 ]
 let oauth = "Latchkey LatchkeyJOSE LatchkeyOAuth Crypto HTTPTypes"
 let apps: Room = [
     "LatchkeyJOSE": "Latchkey Crypto CryptoExtras",
     "LatchkeyOAuth": """
-    CCurl Latchkey LatchkeyJOSE LatchkeyPlatform Crypto HTTPTypes Subprocess SystemPackage
+    CCurl NetworkTrait Latchkey LatchkeyJOSE LatchkeyPlatform Crypto HTTPTypes Subprocess
+    SystemPackage
     """,
     "LatchkeyLogin": oauth,
     "LatchkeyVault": "Latchkey",
@@ -202,8 +206,8 @@ let tools: Room = [
     """,
 ]
 let testing: Room = [
-    "LatchkeySimulators": "Latchkey LatchkeyPlatform Subprocess SystemPackage",
-    "VirtualSmartCard": "COpenSSL LatchkeyPlatform SwiftASN1 X509 Crypto",
+    "LatchkeySimulators": "TestingTrait Latchkey LatchkeyPlatform Subprocess SystemPackage",
+    "VirtualSmartCard": "CertificatesTrait COpenSSL LatchkeyPlatform SwiftASN1 X509 Crypto",
     "LatchkeyTesting": """
     Latchkey LatchkeyOAuth LatchkeySimulators VirtualSmartCard SwiftASN1 X509 Crypto
     HTTPTypes
@@ -288,7 +292,7 @@ let testingTests: Room = [
     "DocumentationTests": """
     Latchkey LatchkeyCertificates LatchkeyCredentials LatchkeyLocker LatchkeyLogin
     LatchkeyOAuth LatchkeyPKCS11 LatchkeyPostgreSQL LatchkeyPresence LatchkeyRelyingParty
-    LatchkeySimulators LatchkeyTPM LatchkeyTesting LatchkeyVault TPM2 TPM2TCTI X509 HTTPTypes
+    LatchkeySimulators LatchkeyTPM LatchkeyTesting LatchkeyVault X509 HTTPTypes
     Subprocess
     """,
     "FuzzTests": """
@@ -322,13 +326,17 @@ let suites =
     tests("Core", coreTests) + tests("Hardware", hardwareTests) + tests("Apps", appTests)
     + tests("Agents", agentTests) + tests("Server", serverTests)
     + tests("Programs", programTests) + tests("Testing", testingTests)
-/// Parts of other products.
-let internals: Set = ["TPM2", "TPM2TCTI", "LatchkeyPlatform", "LatchkeyJOSE", "LatchkeyServices"]
+/// Parts of other products. The packages of benchmarks and fuzzing also use some of them.
+let internals: Set = [
+    "CertificatesTrait", "NetworkTrait", "TestingTrait", "TPM2", "TPM2TCTI", "LatchkeyPlatform",
+    "LatchkeyJOSE", "LatchkeyPasskeys", "LatchkeyServices", "LatchkeySSH",
+]
 let publicLibraries = modules.filter { !internals.contains($0.name) }
+let partsForTests = ["TPM2", "TPM2TCTI", "LatchkeyPasskeys", "LatchkeySSH"]
 
 let package = Package(
     name: "latchkey",
-    products: [.library(name: "TPM2", targets: ["TPM2", "TPM2TCTI"])]
+    products: [.library(name: "_LatchkeyInternals", targets: partsForTests)]
         + publicLibraries.map { .library(name: $0.name, targets: [$0.name]) }
         + executables.map { .executable(name: $0.name, targets: [$0.name]) },
     // A trait names the packages of some products, so that an app fetches only those that it needs:

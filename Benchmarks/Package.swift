@@ -31,7 +31,7 @@ let package = Package(
             ]
                 + [
                     "Latchkey", "LatchkeyCredentials", "LatchkeyLogin", "LatchkeyOAuth",
-                    "LatchkeyPKCS11", "LatchkeySimulators", "LatchkeyTPM", "TPM2",
+                    "LatchkeyPKCS11", "LatchkeySimulators", "LatchkeyTPM", "_LatchkeyInternals",
                     // Programs that are measured as processes.
                     "latchkey", "latchkey-agent", "latchkey-identity", "latchkey-passkeys",
                     "latchkey-presenced",

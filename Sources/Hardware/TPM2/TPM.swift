@@ -3,15 +3,15 @@
 ///
 /// Not `Sendable`: the calls block, so use it on a thread that may block. Methods that lend an
 /// object or a session to a closure remove it from the TPM when the closure returns or throws.
-public final class TPM {
+package final class TPM {
     /// The maximum size of a command or response in bytes. The buffers of all TPMs hold this much
     /// (PC Client profile section 4.6.1).
-    public static let maximumMessageBytes = 4096
+    package static let maximumMessageBytes = 4096
 
     let transport: any TPMTransport
 
     /// Uses the TPM behind a transport.
-    public init(_ transport: any TPMTransport) {
+    package init(_ transport: any TPMTransport) {
         self.transport = transport
     }
 }

@@ -45,7 +45,7 @@ public struct TPMError: Error, Sendable {
     }
 
     /// The response code, for an error of kind `response`.
-    public var responseCode: ResponseCode? {
+    package var responseCode: ResponseCode? {
         if case .response(let code) = kind { code } else { nil }
     }
 

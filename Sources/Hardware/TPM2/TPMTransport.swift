@@ -37,7 +37,7 @@ extension TPMTransport {
 /// makes the TPM count the PIN again with each submission. A connection therefore resubmits at most
 /// one command that proves a secret, once, and only for a response that says that the TPM did not
 /// start the command.
-public final class ResubmittingTransport: TPMTransport {
+package final class ResubmittingTransport: TPMTransport {
     /// The maximum number of submissions of a command that proves no secret.
     package static let maximumSubmissions = 8
 
@@ -50,11 +50,11 @@ public final class ResubmittingTransport: TPMTransport {
     private var hasResubmittedProof = false
 
     /// Sends commands over another transport.
-    public init(_ inner: any TPMTransport) {
+    package init(_ inner: any TPMTransport) {
         self.inner = inner
     }
 
-    public func exchange(_ command: [UInt8]) throws(TPMError) -> [UInt8] {
+    package func exchange(_ command: [UInt8]) throws(TPMError) -> [UInt8] {
         var response = try inner.exchange(command)
         var pause = Self.pause
         for _ in 1..<Self.maximumSubmissions
@@ -66,7 +66,7 @@ public final class ResubmittingTransport: TPMTransport {
         return response
     }
 
-    public func exchange(proof command: [UInt8]) throws(TPMError) -> [UInt8] {
+    package func exchange(proof command: [UInt8]) throws(TPMError) -> [UInt8] {
         let response = try inner.exchange(proof: command)
         guard !hasResubmittedProof, Self.isCode(of: response, among: [.retry, .testing]) else {
             return response
@@ -76,7 +76,7 @@ public final class ResubmittingTransport: TPMTransport {
         return try inner.exchange(proof: command)
     }
 
-    public func close() {
+    package func close() {
         inner.close()
     }
 

@@ -7,27 +7,20 @@ public import TPM2
 /// A connection through tpm2-tss: `device:/dev/tpmrm0`, `swtpm:path=…`, `tabrmd:`, `pcap:…`, or any
 /// other TCTI that `libtss2-tctildr` can load.
 public final class TCTIConnection: TPMTransport {
-    /// The default time limit for one command. The slowest one, creating an RSA key, takes minutes
-    /// on old TPMs.
-    public static let defaultDeadlineSeconds = 120
+    /// The time limit for each response. The slowest command, creating an RSA key, takes minutes on
+    /// old TPMs. A TCTI without poll handles blocks without a limit.
+    private static let deadlineSeconds = 120
 
     private let configuration: String
-    private let deadlineSeconds: Int
     private var context: OpaquePointer?
 
     /// Opens the connection.
     ///
-    /// - Parameters:
-    ///   - configuration: A TCTI string, `name:options`.
-    ///   - deadlineSeconds: The time limit for each response. A TCTI without poll handles blocks
-    ///     without a limit.
+    /// - Parameter configuration: A TCTI string, `name:options`.
     /// - Throws: ``TPMError`` of kind `transport`. The reason names the missing device, library or
     ///   permission.
-    public init(_ configuration: String, deadlineSeconds: Int = defaultDeadlineSeconds)
-        throws(TPMError)
-    {
+    public init(_ configuration: String) throws(TPMError) {
         self.configuration = configuration
-        self.deadlineSeconds = deadlineSeconds
         Self.quietenLogging
         guard !Self.namesFile(configuration) else {
             throw TPMError(.transport(.absent), reason: "‘\(configuration)’ is not a device")
@@ -83,7 +76,7 @@ public final class TCTIConnection: TPMTransport {
             throw broken("a command is too long")
         }
         try check(ctss2_transmit(context, command.count, command), "sending")
-        let deadline = ContinuousClock.now + .seconds(deadlineSeconds)
+        let deadline = ContinuousClock.now + .seconds(Self.deadlineSeconds)
         guard try isReady(pollHandles(context), by: deadline) else {
             _ = ctss2_cancel(context)
             // The next command would read a late response as its own.
@@ -136,7 +129,7 @@ public final class TCTIConnection: TPMTransport {
     private var late: TPMError {
         TPMError(
             .transport(.timeout),
-            reason: "the TPM at \(configuration) did not answer within \(deadlineSeconds) s")
+            reason: "the TPM at \(configuration) did not answer within \(Self.deadlineSeconds) s")
     }
 
     private func check(_ code: TSS2_RC, _ doing: String) throws(TPMError) {

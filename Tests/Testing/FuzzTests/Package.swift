@@ -15,11 +15,11 @@ let package = Package(
             name: "fuzz",
             dependencies: ["CLibFuzzer"]
                 + [
-                    "TPM2", "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11", "LatchkeyCertificates",
+                    "_LatchkeyInternals", "Latchkey", "LatchkeyTPM", "LatchkeyPKCS11",
+                    "LatchkeyCertificates",
                     "LatchkeyPresence",
                     "LatchkeyOAuth", "LatchkeyLogin", "LatchkeyCredentials", "LatchkeyLocker",
                     "LatchkeyRelyingParty",
-                    "LatchkeyPasskeys", "LatchkeySSH",
                     "VirtualSmartCard",
                 ].map { .product(name: $0, package: "latchkey") },
             path: ".",

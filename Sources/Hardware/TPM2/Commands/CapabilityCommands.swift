@@ -46,7 +46,7 @@ extension TPM {
     /// `TPM2_GetCapability` for properties.
     ///
     /// - Returns: Those of the `count` properties from `first` on that the TPM has.
-    public func properties(
+    package func properties(
         from first: TPMProperty, count: UInt32
     ) throws(TPMError) -> [TPMProperty: UInt32] {
         let list = try execute(
@@ -60,7 +60,7 @@ extension TPM {
     ///
     /// - Parameter session: A salted HMAC session that audits the command, so that the response is
     ///   authenticated. Nil for an unauthenticated response.
-    public func handles(
+    package func handles(
         from first: TPMHandle, count: UInt32 = 64, auditedBy session: Session? = nil
     ) throws(TPMError) -> [TPMHandle] {
         try execute(
@@ -89,10 +89,10 @@ private struct TaggedProperty: TPMUnmarshallable {
 }
 
 /// A property that `GetCapability` reports, `TPM_PT` (TPM 2.0 Part 2 section 6.13).
-public struct TPMProperty: TPMNumber, Hashable, Sendable {
-    public let rawValue: UInt32
+package struct TPMProperty: TPMNumber, Hashable, Sendable {
+    package let rawValue: UInt32
 
-    public init(rawValue: UInt32) { self.rawValue = rawValue }
+    package init(rawValue: UInt32) { self.rawValue = rawValue }
 
     /// The revision of the specification, times 100.
     package static let revision = TPMProperty(rawValue: 0x102)
@@ -105,11 +105,11 @@ public struct TPMProperty: TPMNumber, Hashable, Sendable {
     /// `TPMA_PERMANENT`: the hierarchies that have a password, and whether the TPM is locked out.
     package static let permanent = TPMProperty(rawValue: 0x200)
     /// The number of counted wrong authorizations.
-    public static let lockoutCounter = TPMProperty(rawValue: 0x20e)
+    package static let lockoutCounter = TPMProperty(rawValue: 0x20e)
     /// The number of wrong authorizations that locks the TPM.
-    public static let maxAuthFail = TPMProperty(rawValue: 0x20f)
+    package static let maxAuthFail = TPMProperty(rawValue: 0x20f)
     /// The number of seconds after which the TPM forgets one wrong authorization.
-    public static let lockoutInterval = TPMProperty(rawValue: 0x210)
+    package static let lockoutInterval = TPMProperty(rawValue: 0x210)
     /// The number of seconds after which lockoutAuth can be used again after a wrong one.
     package static let lockoutRecovery = TPMProperty(rawValue: 0x211)
 }

@@ -99,7 +99,7 @@ package struct Sign: KeyCommand {
 
 extension TPM {
     /// Returns random bytes of the TPM.
-    public func getRandom(_ count: UInt16) throws(TPMError) -> [UInt8] {
+    package func getRandom(_ count: UInt16) throws(TPMError) -> [UInt8] {
         var bytes: [UInt8] = []
         while bytes.count < count {
             let more = try execute(GetRandom(count - UInt16(bytes.count)))

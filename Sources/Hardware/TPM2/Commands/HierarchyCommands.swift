@@ -43,7 +43,7 @@ package struct DictionaryAttackLockReset: TPMCommand {
 
 extension TPM {
     /// Creates a primary object, lends it to `body`, and flushes it.
-    public func withPrimary<R>(
+    package func withPrimary<R>(
         _ template: PublicArea, in hierarchy: Hierarchy,
         authorizedBy authorization: Authorization = .emptyPassword,
         _ body: (TPMObject) throws(TPMError) -> R

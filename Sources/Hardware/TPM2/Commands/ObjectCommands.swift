@@ -172,7 +172,7 @@ package struct ObjectChangeAuth: TPMCommand {
 
 extension TPM {
     /// Loads an object, lends it to `body`, and flushes it.
-    public func withLoaded<R>(
+    package func withLoaded<R>(
         _ privatePart: PrivateBlob, _ publicArea: PublicArea, under parent: TPMObject,
         authorizedBy authorization: Authorization = .emptyPassword,
         _ body: (TPMObject) throws(TPMError) -> R

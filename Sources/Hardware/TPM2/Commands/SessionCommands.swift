@@ -51,7 +51,7 @@ extension TPM {
     ///   - key: The key to which the session is salted. The caller must know that its public area
     ///     is the TPM's own: do not salt to a key that `ReadPublic` has just returned. Nil opens a
     ///     session that authenticates and encrypts nothing.
-    public func withSession<R>(
+    package func withSession<R>(
         _ kind: Session.Kind, saltedTo key: TPMObject?, _ body: (Session) throws(TPMError) -> R
     ) throws(TPMError) -> R {
         try lending(execute(StartAuthSession(kind, saltedTo: key)), body)

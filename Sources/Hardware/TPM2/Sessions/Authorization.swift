@@ -3,14 +3,14 @@ internal import Crypto
 /// The authorization of one handle in one command.
 ///
 /// A secret cannot be sent as a password, because it would cross the bus in plain text.
-public enum Authorization {
+package enum Authorization {
     /// The empty password, for an entity without an authValue.
     case emptyPassword
     /// A session that proves knowledge of `authValue`, or that satisfied the entity's policy.
     case session(Session, authValue: AuthValue, attributes: SessionAttributes)
 
     /// Authorizes with a session that stays open after the command.
-    public static func continuing(
+    package static func continuing(
         _ session: Session, authValue: AuthValue = .empty,
         protecting attributes: SessionAttributes = []
     ) -> Authorization {
@@ -19,7 +19,7 @@ public enum Authorization {
 
     /// Authorizes with a session that the TPM closes when the command succeeds. Saves a
     /// `FlushContext`.
-    public static func lastUse(
+    package static func lastUse(
         of session: Session, authValue: AuthValue = .empty,
         protecting attributes: SessionAttributes = []
     ) -> Authorization {
@@ -57,16 +57,16 @@ public enum Authorization {
 /// A TPM removes trailing zeros before it compares an authValue or uses it as an HMAC key (TPM 2.0
 /// Part 1 section "authValue"), so this type removes them too: one hashed PIN in 256 ends in a
 /// zero. The bytes are erased with the last copy.
-public struct AuthValue: Sendable {
+package struct AuthValue: Sendable {
     let key: SymmetricKey
 
     /// The empty secret, which a new entity has by default.
-    public static let empty = AuthValue(unchecked: SymmetricKey(data: [UInt8]()))
+    package static let empty = AuthValue(unchecked: SymmetricKey(data: [UInt8]()))
 
     /// Copies the bytes without trailing zeros.
     ///
     /// - Returns: nil when more than 32 bytes remain.
-    public init?(_ bytes: UnsafeRawBufferPointer) {
+    package init?(_ bytes: UnsafeRawBufferPointer) {
         let count = (bytes.lastIndex { $0 != 0 } ?? -1) + 1
         guard count <= 32 else { return nil }
         key = SymmetricKey(data: UnsafeRawBufferPointer(rebasing: bytes[..<count]))
@@ -77,7 +77,7 @@ public struct AuthValue: Sendable {
     }
 
     /// The number of bytes, without trailing zeros.
-    public var count: Int { key.byteCount }
+    package var count: Int { key.byteCount }
 }
 
 extension AuthValue: TPMMarshallable {
@@ -114,24 +114,24 @@ extension SensitiveData: TPMMarshallable {
 }
 
 extension AuthValue: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    public var description: String { "‹authValue›" }
-    public var debugDescription: String { description }
-    public var customMirror: Mirror { Mirror(self, children: []) }
+    package var description: String { "‹authValue›" }
+    package var debugDescription: String { description }
+    package var customMirror: Mirror { Mirror(self, children: []) }
 }
 
 /// The role of a session in one command, `TPMA_SESSION` (TPM 2.0 Part 2 section 8.4).
-public struct SessionAttributes: OptionSet, TPMNumber, Hashable, Sendable {
-    public let rawValue: UInt8
+package struct SessionAttributes: OptionSet, TPMNumber, Hashable, Sendable {
+    package let rawValue: UInt8
 
-    public init(rawValue: UInt8) { self.rawValue = rawValue }
+    package init(rawValue: UInt8) { self.rawValue = rawValue }
 
     /// The session stays open after the command. Otherwise the TPM flushes it when the command
     /// succeeds.
     package static let continueSession = SessionAttributes(rawValue: 1 << 0)
     /// The first parameter of the command is encrypted.
-    public static let decrypt = SessionAttributes(rawValue: 1 << 5)
+    package static let decrypt = SessionAttributes(rawValue: 1 << 5)
     /// The first parameter of the response is encrypted.
-    public static let encrypt = SessionAttributes(rawValue: 1 << 6)
+    package static let encrypt = SessionAttributes(rawValue: 1 << 6)
     /// The session audits the command, so its HMAC authenticates the response.
     package static let audit = SessionAttributes(rawValue: 1 << 7)
 }

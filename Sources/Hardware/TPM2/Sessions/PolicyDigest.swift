@@ -4,30 +4,30 @@ internal import Crypto
 ///
 /// Start with ``init()`` and apply the assertions in the order in which the session will execute
 /// them.
-public struct PolicyDigest: Hashable, Sendable {
+package struct PolicyDigest: Hashable, Sendable {
     /// The SHA-256 digest, 32 bytes.
-    public private(set) var bytes: [UInt8]
+    package private(set) var bytes: [UInt8]
 
     /// Creates the digest of a new session: 32 zero bytes.
-    public init() {
+    package init() {
         bytes = [UInt8](repeating: 0, count: SHA256.byteCount)
     }
 
     /// Wraps a digest.
     ///
     /// - Returns: nil unless there are 32 bytes.
-    public init?(bytes: [UInt8]) {
+    package init?(bytes: [UInt8]) {
         guard bytes.count == SHA256.byteCount else { return nil }
         self.bytes = bytes
     }
 
     /// Appends `TPM2_PolicyAuthValue`: the session's HMAC proves the authValue.
-    public func authValue() -> PolicyDigest {
+    package func authValue() -> PolicyDigest {
         extended(.policyAuthValue)
     }
 
     /// Appends `TPM2_PolicyCommandCode`: the policy permits only this command.
-    public func commandCode(_ code: TPMCommandCode) -> PolicyDigest {
+    package func commandCode(_ code: TPMCommandCode) -> PolicyDigest {
         extended(.policyCommandCode, code.marshalled)
     }
 
@@ -50,7 +50,7 @@ public struct PolicyDigest: Hashable, Sendable {
     /// Combines 2 to 8 policies with `TPM2_PolicyOR`: one of them is satisfied.
     ///
     /// - Returns: nil for fewer or more branches.
-    public static func or(_ branches: [PolicyDigest]) -> PolicyDigest? {
+    package static func or(_ branches: [PolicyDigest]) -> PolicyDigest? {
         guard (2...8).contains(branches.count) else { return nil }
         return PolicyDigest().extended(.policyOR, branches.flatMap(\.bytes))
     }

@@ -8,9 +8,9 @@ internal import Glibc
 /// A session proves to the TPM that the caller knows an authValue without sending it, proves to the
 /// caller that a response comes from the TPM, and encrypts the first parameter of commands and
 /// responses. Open one with ``TPM/withSession(_:saltedTo:_:)``.
-public final class Session: TPMEntity {
+package final class Session: TPMEntity {
     /// The kind of a session, `TPM_SE` (Part 2 section 6.11).
-    public enum Kind: UInt8, Sendable {
+    package enum Kind: UInt8, Sendable {
         /// `TPM_SE_HMAC`: proves knowledge of authValues.
         case hmac = 0x00
         /// `TPM_SE_POLICY`: satisfies the assertions of a policy.

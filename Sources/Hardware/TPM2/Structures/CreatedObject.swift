@@ -1,9 +1,9 @@
 /// The result of `Create`: an object that its parent wrapped, with proof of its creation.
-public struct CreatedObject: Hashable, Sendable {
+package struct CreatedObject: Hashable, Sendable {
     /// The private part, wrapped by the parent.
-    public let privatePart: PrivateBlob
+    package let privatePart: PrivateBlob
     /// The public area.
-    public let publicArea: PublicArea
+    package let publicArea: PublicArea
     /// The creation data.
     package let creationData: CreationData
     /// The digest that `CertifyCreation` requires.
@@ -14,17 +14,17 @@ public struct CreatedObject: Hashable, Sendable {
 
 /// The private part of an object, wrapped by its parent: the content of a `TPM2B_PRIVATE` (TPM 2.0
 /// Part 2 section 12.3.7). Only the parent can decrypt it.
-public struct PrivateBlob: Hashable, Sendable {
+package struct PrivateBlob: Hashable, Sendable {
     /// The maximum size in bytes that this library accepts.
     package static let maximumBytes = 1536
 
     /// The encrypted bytes.
-    public let bytes: [UInt8]
+    package let bytes: [UInt8]
 
     /// Wraps the bytes.
     ///
     /// - Returns: nil for no bytes, or more than 1536.
-    public init?(bytes: [UInt8]) {
+    package init?(bytes: [UInt8]) {
         guard (1...Self.maximumBytes).contains(bytes.count) else { return nil }
         self.bytes = bytes
     }

@@ -1,11 +1,11 @@
 /// The public area of an object, `TPMT_PUBLIC` (TPM 2.0 Part 2 section 12.2.4).
-public struct PublicArea: Hashable, Sendable {
+package struct PublicArea: Hashable, Sendable {
     /// The maximum size of a marshalled public area in bytes: RSA-4096 with a SHA-512 policy,
     /// rounded up.
     package static let maximumBytes = 1024
 
     /// The part that depends on the type of the object.
-    public enum Detail: Hashable, Sendable {
+    package enum Detail: Hashable, Sendable {
         /// An elliptic-curve key. In a template the point is empty.
         case ecc(ECCParameters, ECCPoint)
         /// An RSA key. In a template the modulus is empty.
@@ -15,16 +15,16 @@ public struct PublicArea: Hashable, Sendable {
     }
 
     /// The hash algorithm of the Name and of the policy.
-    public var nameAlgorithm: TPMAlgorithm
+    package var nameAlgorithm: TPMAlgorithm
     /// The permitted uses.
-    public var attributes: ObjectAttributes
+    package var attributes: ObjectAttributes
     /// The digest of the policy that can authorize use, or empty.
-    public var authPolicy: [UInt8]
+    package var authPolicy: [UInt8]
     /// The part that depends on the type of the object.
-    public var detail: Detail
+    package var detail: Detail
 
     /// Creates a public area, for example a template for a new object.
-    public init(
+    package init(
         nameAlgorithm: TPMAlgorithm = .sha256, attributes: ObjectAttributes,
         authPolicy: [UInt8] = [], detail: Detail
     ) {
@@ -47,12 +47,12 @@ public struct PublicArea: Hashable, Sendable {
     /// 1 section 16).
     ///
     /// - Throws: ``TPMError`` of kind `unsupported` when the hash algorithm is not supported.
-    public var name: TPMName {
+    package var name: TPMName {
         get throws(TPMError) { try nameAlgorithm.name(of: marshalled) }
     }
 
     /// The point of a P-256 key, or nil for any other object.
-    public var p256Point: ECCPoint? {
+    package var p256Point: ECCPoint? {
         if case .ecc(let parameters, let point) = detail, parameters.curve == .nistP256 {
             point
         } else {
@@ -90,44 +90,44 @@ extension PublicArea: TPMMarshallable, TPMUnmarshallable {
 
 /// The permitted uses of an object and their authorizations, `TPMA_OBJECT` (TPM 2.0 Part 2 section
 /// 8.3).
-public struct ObjectAttributes: OptionSet, TPMNumber, Hashable, Sendable {
-    public let rawValue: UInt32
+package struct ObjectAttributes: OptionSet, TPMNumber, Hashable, Sendable {
+    package let rawValue: UInt32
 
-    public init(rawValue: UInt32) { self.rawValue = rawValue }
+    package init(rawValue: UInt32) { self.rawValue = rawValue }
 
     /// The object cannot be moved to another TPM.
-    public static let fixedTPM = ObjectAttributes(rawValue: 1 << 1)
+    package static let fixedTPM = ObjectAttributes(rawValue: 1 << 1)
     /// The object cannot be moved to another parent.
-    public static let fixedParent = ObjectAttributes(rawValue: 1 << 4)
+    package static let fixedParent = ObjectAttributes(rawValue: 1 << 4)
     /// The TPM generated the private part.
-    public static let sensitiveDataOrigin = ObjectAttributes(rawValue: 1 << 5)
+    package static let sensitiveDataOrigin = ObjectAttributes(rawValue: 1 << 5)
     /// The authValue authorizes the USER role.
-    public static let userWithAuth = ObjectAttributes(rawValue: 1 << 6)
+    package static let userWithAuth = ObjectAttributes(rawValue: 1 << 6)
     /// Only the policy authorizes the ADMIN role.
-    public static let adminWithPolicy = ObjectAttributes(rawValue: 1 << 7)
+    package static let adminWithPolicy = ObjectAttributes(rawValue: 1 << 7)
     /// The dictionary-attack protection does not count wrong authorizations.
-    public static let noDA = ObjectAttributes(rawValue: 1 << 10)
+    package static let noDA = ObjectAttributes(rawValue: 1 << 10)
     /// The key only operates on structures of the TPM.
-    public static let restricted = ObjectAttributes(rawValue: 1 << 16)
+    package static let restricted = ObjectAttributes(rawValue: 1 << 16)
     /// The key decrypts, or agrees on keys.
-    public static let decrypt = ObjectAttributes(rawValue: 1 << 17)
+    package static let decrypt = ObjectAttributes(rawValue: 1 << 17)
     /// The key signs. A symmetric key encrypts.
-    public static let sign = ObjectAttributes(rawValue: 1 << 18)
+    package static let sign = ObjectAttributes(rawValue: 1 << 18)
 }
 
 /// The parameters of an elliptic-curve key, `TPMS_ECC_PARMS` (TPM 2.0 Part 2 section 12.2.3.6).
-public struct ECCParameters: Hashable, Sendable {
+package struct ECCParameters: Hashable, Sendable {
     /// The cipher with which a storage key protects its children, or null.
-    public var symmetric: SymmetricDefinition
+    package var symmetric: SymmetricDefinition
     /// The only permitted scheme, or null for any.
-    public var scheme: Scheme
+    package var scheme: Scheme
     /// The curve.
-    public var curve: ECCCurve
+    package var curve: ECCCurve
     /// The key derivation. TPMs only support null.
     package var kdf: Scheme
 
     /// Creates the parameters of a key.
-    public init(
+    package init(
         symmetric: SymmetricDefinition = .null, scheme: Scheme = .null, curve: ECCCurve = .nistP256
     ) {
         self.symmetric = symmetric
@@ -151,17 +151,17 @@ extension ECCParameters: TPMMarshallable, TPMUnmarshallable {
 }
 
 /// A point on a curve, `TPMS_ECC_POINT` (TPM 2.0 Part 2 section 11.2.5.2).
-public struct ECCPoint: Hashable, Sendable {
+package struct ECCPoint: Hashable, Sendable {
     /// The maximum number of bytes in a coordinate (P-638).
     static let maximumCoordinate = 80
 
     /// The x coordinate, big-endian. Some TPMs omit leading zeros.
-    public let x: [UInt8]
+    package let x: [UInt8]
     /// The y coordinate, big-endian. Some TPMs omit leading zeros.
-    public let y: [UInt8]
+    package let y: [UInt8]
 
     /// Creates a point. A template contains an empty one.
-    public init(x: [UInt8], y: [UInt8]) {
+    package init(x: [UInt8], y: [UInt8]) {
         self.x = x
         self.y = y
     }
@@ -171,7 +171,7 @@ public struct ECCPoint: Hashable, Sendable {
 
     /// `04 ‖ x ‖ y` with coordinates of 32 bytes (SEC 1 section 2.3.3), or nil if a coordinate is
     /// longer.
-    public var p256Representation: [UInt8]? {
+    package var p256Representation: [UInt8]? {
         guard let x = x.leftPadded(to: 32), let y = y.leftPadded(to: 32) else { return nil }
         return [4] + x + y
     }
@@ -198,7 +198,7 @@ extension [UInt8] {
 }
 
 /// The parameters of an RSA key, `TPMS_RSA_PARMS` (TPM 2.0 Part 2 section 12.2.3.5).
-public struct RSAParameters: Hashable, Sendable {
+package struct RSAParameters: Hashable, Sendable {
     /// The cipher with which a storage key protects its children, or null.
     let symmetric: SymmetricDefinition
     /// The only permitted scheme, or null for any.

@@ -29,7 +29,7 @@ public struct ResponseCode: TPMNumber, Hashable, Sendable {
     private var isFormatOne: Bool { isFromTPM && rawValue & 0x080 != 0 }
 
     /// The code without its subject. Codes of other layers are unchanged.
-    public var base: ResponseCode {
+    package var base: ResponseCode {
         guard isFromTPM else { return self }
         return ResponseCode(rawValue: isFormatOne ? rawValue & 0x0bf : rawValue & 0xfff)
     }
@@ -50,17 +50,17 @@ public struct ResponseCode: TPMNumber, Hashable, Sendable {
 
 extension ResponseCode {
     /// `TPM_RC_HANDLE`: the handle does not exist.
-    public static let handle = ResponseCode(rawValue: 0x08b)
+    package static let handle = ResponseCode(rawValue: 0x08b)
     /// `TPM_RC_AUTH_FAIL`: the authorization failed and was counted.
-    public static let authFail = ResponseCode(rawValue: 0x08e)
+    package static let authFail = ResponseCode(rawValue: 0x08e)
     /// `TPM_RC_BAD_AUTH`: the authorization failed and is not counted.
-    public static let badAuth = ResponseCode(rawValue: 0x0a2)
+    package static let badAuth = ResponseCode(rawValue: 0x0a2)
     /// `TPM_RC_POLICY_FAIL`: the policy is not satisfied.
-    public static let policyFail = ResponseCode(rawValue: 0x09d)
+    package static let policyFail = ResponseCode(rawValue: 0x09d)
     /// `TPM_RC_LOCKOUT`: the dictionary-attack protection accepts no authorization.
-    public static let lockout = ResponseCode(rawValue: 0x921)
+    package static let lockout = ResponseCode(rawValue: 0x921)
     /// `TPM_RC_RETRY`: the TPM is busy; send the command again.
-    public static let retry = ResponseCode(rawValue: 0x922)
+    package static let retry = ResponseCode(rawValue: 0x922)
 
     // Named as in Part 2 section 6.6.3, without `TPM_RC_`.
     package static let success = ResponseCode(rawValue: 0x000)

@@ -1,10 +1,10 @@
 internal import Crypto
 
 /// An algorithm, `TPM_ALG_ID` (TPM 2.0 Part 2 section 6.3; TCG algorithm registry).
-public struct TPMAlgorithm: TPMNumber, Hashable, Sendable {
-    public let rawValue: UInt16
+package struct TPMAlgorithm: TPMNumber, Hashable, Sendable {
+    package let rawValue: UInt16
 
-    public init(rawValue: UInt16) { self.rawValue = rawValue }
+    package init(rawValue: UInt16) { self.rawValue = rawValue }
 
     package static let rsa = TPMAlgorithm(rawValue: 0x0001)
     package static let hmac = TPMAlgorithm(rawValue: 0x0005)
@@ -12,7 +12,7 @@ public struct TPMAlgorithm: TPMNumber, Hashable, Sendable {
     package static let keyedHash = TPMAlgorithm(rawValue: 0x0008)
     package static let xor = TPMAlgorithm(rawValue: 0x000a)
     /// `TPM_ALG_SHA256`.
-    public static let sha256 = TPMAlgorithm(rawValue: 0x000b)
+    package static let sha256 = TPMAlgorithm(rawValue: 0x000b)
     package static let sha384 = TPMAlgorithm(rawValue: 0x000c)
     package static let sha512 = TPMAlgorithm(rawValue: 0x000d)
     package static let null = TPMAlgorithm(rawValue: 0x0010)
@@ -44,13 +44,13 @@ public struct TPMAlgorithm: TPMNumber, Hashable, Sendable {
 }
 
 /// An elliptic curve, `TPM_ECC_CURVE` (TPM 2.0 Part 2 section 6.4).
-public struct ECCCurve: TPMNumber, Hashable, Sendable {
-    public let rawValue: UInt16
+package struct ECCCurve: TPMNumber, Hashable, Sendable {
+    package let rawValue: UInt16
 
-    public init(rawValue: UInt16) { self.rawValue = rawValue }
+    package init(rawValue: UInt16) { self.rawValue = rawValue }
 
     /// `TPM_ECC_NIST_P256`.
-    public static let nistP256 = ECCCurve(rawValue: 0x0003)
+    package static let nistP256 = ECCCurve(rawValue: 0x0003)
     /// `TPM_ECC_NIST_P384`.
     package static let nistP384 = ECCCurve(rawValue: 0x0004)
 }
@@ -58,7 +58,7 @@ public struct ECCCurve: TPMNumber, Hashable, Sendable {
 /// A signing, encryption or key derivation scheme with its hash: `TPMT_ECC_SCHEME`,
 /// `TPMT_RSA_SCHEME`, `TPMT_SIG_SCHEME`, `TPMT_KDF_SCHEME`, `TPMT_KEYEDHASH_SCHEME` (TPM 2.0 Part 2
 /// section 11.2).
-public struct Scheme: Hashable, Sendable {
+package struct Scheme: Hashable, Sendable {
     /// The algorithm, or null.
     package let algorithm: TPMAlgorithm
     /// The hash. Nil if ``algorithm`` is null or RSAES.
@@ -67,9 +67,9 @@ public struct Scheme: Hashable, Sendable {
     package let extra: UInt16?
 
     /// No scheme, or the scheme of the key.
-    public static let null = Scheme(algorithm: .null, hash: nil, extra: nil)
+    package static let null = Scheme(algorithm: .null, hash: nil, extra: nil)
     /// ECDSA with SHA-256.
-    public static let ecdsaSHA256 = Scheme(algorithm: .ecdsa, hash: .sha256, extra: nil)
+    package static let ecdsaSHA256 = Scheme(algorithm: .ecdsa, hash: .sha256, extra: nil)
     /// HMAC with SHA-256.
     package static let hmacSHA256 = Scheme(algorithm: .hmac, hash: .sha256, extra: nil)
 }
@@ -90,7 +90,7 @@ extension Scheme: TPMMarshallable, TPMUnmarshallable {
 
 /// A symmetric cipher with key size and mode, `TPMT_SYM_DEF` and `TPMT_SYM_DEF_OBJECT` (TPM 2.0
 /// Part 2 sections 11.1.6 and 11.1.7).
-public struct SymmetricDefinition: Hashable, Sendable {
+package struct SymmetricDefinition: Hashable, Sendable {
     /// The cipher, or null.
     package let algorithm: TPMAlgorithm
     /// The key size in bits. 0 if ``algorithm`` is null.
@@ -99,9 +99,9 @@ public struct SymmetricDefinition: Hashable, Sendable {
     package let mode: TPMAlgorithm
 
     /// No cipher.
-    public static let null = SymmetricDefinition(algorithm: .null, keyBits: 0, mode: .null)
+    package static let null = SymmetricDefinition(algorithm: .null, keyBits: 0, mode: .null)
     /// AES with 128-bit keys in CFB mode, which sessions and storage keys use here.
-    public static let aes128CFB = SymmetricDefinition(algorithm: .aes, keyBits: 128, mode: .cfb)
+    package static let aes128CFB = SymmetricDefinition(algorithm: .aes, keyBits: 128, mode: .cfb)
     /// AES with 256-bit keys in CFB mode, which some endorsement keys use.
     package static let aes256CFB = SymmetricDefinition(algorithm: .aes, keyBits: 256, mode: .cfb)
 }
@@ -127,7 +127,7 @@ extension SymmetricDefinition: TPMMarshallable, TPMUnmarshallable {
 }
 
 /// A signature, `TPMT_SIGNATURE` (TPM 2.0 Part 2 section 11.3.4).
-public enum TPMSignature: Hashable, Sendable {
+package enum TPMSignature: Hashable, Sendable {
     /// An ECDSA signature: `r` and `s`, big-endian.
     case ecdsa(hash: TPMAlgorithm, r: [UInt8], s: [UInt8])
     /// An RSASSA or RSAPSS signature.

@@ -18,17 +18,17 @@ public struct TPMCommandCode: TPMNumber, Hashable, Sendable {
     package static let certifyCreation = TPMCommandCode(rawValue: 0x14a)
     package static let nvRead = TPMCommandCode(rawValue: 0x14e)
     /// `TPM_CC_ObjectChangeAuth`.
-    public static let objectChangeAuth = TPMCommandCode(rawValue: 0x150)
+    package static let objectChangeAuth = TPMCommandCode(rawValue: 0x150)
     package static let policySecret = TPMCommandCode(rawValue: 0x151)
     package static let create = TPMCommandCode(rawValue: 0x153)
     package static let ecdhZGen = TPMCommandCode(rawValue: 0x154)
     /// `TPM_CC_HMAC`.
-    public static let hmac = TPMCommandCode(rawValue: 0x155)
+    package static let hmac = TPMCommandCode(rawValue: 0x155)
     package static let load = TPMCommandCode(rawValue: 0x157)
     /// `TPM_CC_Sign`.
-    public static let sign = TPMCommandCode(rawValue: 0x15d)
+    package static let sign = TPMCommandCode(rawValue: 0x15d)
     /// `TPM_CC_Unseal`.
-    public static let unseal = TPMCommandCode(rawValue: 0x15e)
+    package static let unseal = TPMCommandCode(rawValue: 0x15e)
     package static let policySigned = TPMCommandCode(rawValue: 0x160)
     package static let contextLoad = TPMCommandCode(rawValue: 0x161)
     package static let contextSave = TPMCommandCode(rawValue: 0x162)

@@ -14,17 +14,17 @@ extension TPMEntity {
 }
 
 /// The number of an entity, `TPM_HANDLE` (TPM 2.0 Part 2 section 7). The top byte is its kind.
-public struct TPMHandle: TPMNumber, Hashable, Sendable {
-    public let rawValue: UInt32
+package struct TPMHandle: TPMNumber, Hashable, Sendable {
+    package let rawValue: UInt32
 
-    public init(rawValue: UInt32) { self.rawValue = rawValue }
+    package init(rawValue: UInt32) { self.rawValue = rawValue }
 
     /// No entity (`TPM_RH_NULL`).
     package static let null = TPMHandle(rawValue: 0x4000_0007)
     /// The password session (`TPM_RS_PW`).
     static let passwordSession = TPMHandle(rawValue: 0x4000_0009)
     /// The handle of the shared storage root key (TCG TPM v2.0 Provisioning Guidance section 7.8).
-    public static let storageRootKey = TPMHandle(rawValue: 0x8100_0001)
+    package static let storageRootKey = TPMHandle(rawValue: 0x8100_0001)
     /// The first of the persistent handles.
     package static let persistentFirst = TPMHandle(rawValue: 0x8100_0000)
     /// The first of the transient handles.
@@ -37,22 +37,22 @@ public struct TPMHandle: TPMNumber, Hashable, Sendable {
 }
 
 extension TPMHandle: CustomStringConvertible {
-    public var description: String { "0x" + String(rawValue, radix: 16) }
+    package var description: String { "0x" + String(rawValue, radix: 16) }
 }
 
 /// An entity's Name, to which authorizations are bound (TPM 2.0 Part 1 section 16).
 ///
 /// The Name of an object or NV index is `nameAlg ‖ H(public area)`. The Name of any other entity is
 /// its 4-byte handle.
-public struct TPMName: Hashable, Sendable {
+package struct TPMName: Hashable, Sendable {
     /// The maximum size in bytes: an algorithm and a SHA-512 digest.
     package static let maximumBytes = 66
 
     /// The two bytes of the hash algorithm and the digest, or the four bytes of a handle.
-    public let bytes: [UInt8]
+    package let bytes: [UInt8]
 
     /// Wraps the bytes of a Name.
-    public init(bytes: [UInt8]) { self.bytes = bytes }
+    package init(bytes: [UInt8]) { self.bytes = bytes }
 
     /// Creates the Name of an entity without a public area: its handle.
     package init(of handle: TPMHandle) { bytes = handle.marshalled }
@@ -67,12 +67,12 @@ extension TPMName: TPMMarshallable, TPMUnmarshallable {
 }
 
 /// A hierarchy or another permanent entity, `TPM_RH` (TPM 2.0 Part 2 section 7.4).
-public struct Hierarchy: TPMEntity, Hashable, Sendable {
+package struct Hierarchy: TPMEntity, Hashable, Sendable {
     package let handle: TPMHandle
     package var name: TPMName { TPMName(of: handle) }
 
     /// The storage hierarchy of the machine's owner (`TPM_RH_OWNER`).
-    public static let owner = Hierarchy(handle: TPMHandle(rawValue: 0x4000_0001))
+    package static let owner = Hierarchy(handle: TPMHandle(rawValue: 0x4000_0001))
     /// A hierarchy whose seed changes at each reset (`TPM_RH_NULL`).
     package static let null = Hierarchy(handle: .null)
     /// The entity whose authorization ends a lockout (`TPM_RH_LOCKOUT`).
@@ -84,19 +84,19 @@ public struct Hierarchy: TPMEntity, Hashable, Sendable {
 }
 
 /// A loaded (transient) or persistent object in the TPM.
-public struct TPMObject: TPMEntity, Hashable, Sendable {
+package struct TPMObject: TPMEntity, Hashable, Sendable {
     /// The handle, valid while the object is loaded.
-    public let handle: TPMHandle
+    package let handle: TPMHandle
     /// The public area.
-    public let publicArea: PublicArea
+    package let publicArea: PublicArea
     /// The Name, computed from ``publicArea``.
-    public let name: TPMName
+    package let name: TPMName
 
     /// Creates an object from its handle and public area.
     ///
     /// - Throws: ``TPMError`` of kind `unsupported` when the Name's hash algorithm is not
     ///   supported.
-    public init(handle: TPMHandle, publicArea: PublicArea) throws(TPMError) {
+    package init(handle: TPMHandle, publicArea: PublicArea) throws(TPMError) {
         self.handle = handle
         self.publicArea = publicArea
         name = try publicArea.name
