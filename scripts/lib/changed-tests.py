@@ -17,6 +17,7 @@ OTHERS = [
     ("Tests/C/FingerprintToken/", ["LatchkeyPKCS11Tests", "LatchkeySimulatorsTests"]),
     ("Tests/C/KillSwitch/", ["CommandTests"]),
     ("Examples/", ["CommandTests", "DocumentationTests"]),
+    ("Documentation/", ["DocumentationTests"]),
     ("packaging/", ["CommandTests"]),
     ("README.md", ["CommandTests", "DocumentationTests"]),
     ("scripts/", ["LatchkeySimulatorsTests"]),

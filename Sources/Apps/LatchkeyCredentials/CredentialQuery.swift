@@ -58,6 +58,8 @@ public struct CredentialAttributes: Sendable {
         attribute.claim = claim
         return attribute
     }
+    /// A claim of the ID token.
+    public subscript(claim: ClaimName) -> CredentialAttribute { self[claim.rawValue] }
 
     /// The claim `sub`.
     public var subject: CredentialAttribute { self["sub"] }

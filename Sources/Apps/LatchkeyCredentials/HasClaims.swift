@@ -10,13 +10,15 @@ public protocol HasClaims {
 extension HasClaims {
     /// The value of a claim: `metadata["given_name"]`.
     public subscript(claim: String) -> JSONValue? { claims[claim] }
+    /// The value of a claim: `info[.email]`.
+    public subscript(claim: ClaimName) -> JSONValue? { claims[claim.rawValue] }
 
     /// The user's id (`sub`): unique at the issuer, and never reassigned.
     public var subject: String? { self["sub"]?.string }
     /// The server (`iss`).
     public var issuer: String? { self["iss"]?.string }
     /// The client ids that the claims are for (`aud`).
-    package var audience: [String] {
+    public var audience: [String] {
         switch self["aud"] {
         case .string(let text): [text]
         case .array(let values): values.compactMap(\.string)
@@ -29,6 +31,28 @@ extension HasClaims {
     public var preferredUsername: String? { self["preferred_username"]?.string }
     /// The user's preferred email address.
     public var email: String? { self["email"]?.string }
+}
+
+/// The names of claims about a user (OpenID Connect Core section 5.1), for a subscript: `info[.email]`.
+public enum ClaimName: String, Hashable, Sendable {
+    /// The user's id.
+    case subject = "sub"
+    /// The server.
+    case issuer = "iss"
+    /// The client ids that the claims are for.
+    case audience = "aud"
+    /// The user's names.
+    case name, nickname, preferredUsername = "preferred_username"
+    /// The parts of the user's full name.
+    case givenName = "given_name", middleName = "middle_name", familyName = "family_name"
+    /// The user's preferred email address, and whether the server has verified it.
+    case email, emailVerified = "email_verified"
+    /// The user's preferred phone number, and whether the server has verified it.
+    case phoneNumber = "phone_number", phoneNumberVerified = "phone_number_verified"
+    /// The user's pages.
+    case profile, picture, website
+    /// Other facts about the user.
+    case gender, birthdate, zoneinfo, locale, address, updatedAt = "updated_at"
 }
 
 /// A signed JSON Web Token in compact form (RFC 7519), decoded. The signature is not verified.

@@ -13,9 +13,9 @@ public struct Token: Hashable, Sendable, Identifiable, HasClaims {
     /// it.
     public let id: String
     /// When the response was received.
-    package let issuedAt: Date
+    public let issuedAt: Date
     /// The server and client of the token.
-    package let context: Context
+    public let context: Context
     /// The latest ID token, decoded.
     public let idToken: JWT?
     /// All members of the response.
@@ -24,9 +24,9 @@ public struct Token: Hashable, Sendable, Identifiable, HasClaims {
     /// The server and client of a token.
     public struct Context: Hashable, Sendable {
         /// The issuer's address: an absolute `https` URL, or `http` on a loopback host.
-        package let issuer: String
+        public let issuer: String
         /// The OAuth client id.
-        package let clientID: String
+        public let clientID: String
         var clientSecret: String? { secret.value }
         private let secret: Redacted<String?>
 
@@ -41,9 +41,9 @@ public struct Token: Hashable, Sendable, Identifiable, HasClaims {
     var response: [String: JSONValue] { members.value }
 
     /// The type of the access token, for example `Bearer`.
-    package var tokenType: String { response[Member.tokenType]?.string ?? "" }
+    public var tokenType: String { response[Member.tokenType]?.string ?? "" }
     /// The lifetime of the access token in seconds, if stated.
-    package var expiresIn: TimeInterval? { response[Member.expiresIn]?.number }
+    public var expiresIn: TimeInterval? { response[Member.expiresIn]?.number }
     /// The access token: visible ASCII characters.
     public var accessToken: String { response[Member.accessToken]?.string ?? "" }
     /// The granted scopes, separated by spaces, if stated.

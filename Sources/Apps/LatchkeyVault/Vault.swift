@@ -29,7 +29,7 @@ extension Vault {
     public var key: String { slot.key }
 
     /// Whether the vault is stored with biometrics, locked or not.
-    package var biometricsEnabled: Bool {
+    public var biometricsEnabled: Bool {
         switch self {
         case .biometrics, .locked: true
         case .empty, .emptyWithBiometrics, .keychain, .keychainUpgradable: false

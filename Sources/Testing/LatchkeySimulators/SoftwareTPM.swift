@@ -11,7 +11,7 @@ internal import LatchkeyPlatform
 ///
 /// ```swift
 /// try await SoftwareTPM.withRunning { tpm in
-///     let keystore = try TPMKeystore(tcti: tpm.tcti)
+///     let keystore = TPMKeystore(tcti: tpm.tcti, anchors: MemoryTrustAnchors())
 ///     …
 /// }
 /// ```

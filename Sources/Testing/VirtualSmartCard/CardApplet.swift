@@ -2,12 +2,7 @@
 ///
 /// An applet does no I/O and does not wait. If a key requires a touch, the caller waits for it:
 ///
-/// ```swift
-/// switch applet.respond(to: command) {
-/// case .response(let bytes): send(bytes)
-/// case .touchRequired: send(applet.finish(touched: waitForTouch()))
-/// }
-/// ```
+/// After `touchRequired`, `finish(touched:)` returns the response.
 package protocol CardApplet: Sendable {
     /// The card's model and serial number.
     var profile: CardProfile { get }

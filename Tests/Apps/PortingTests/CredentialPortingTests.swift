@@ -188,6 +188,36 @@ struct CredentialPortingTests {
         #expect(try Credential.find { metadata in metadata.issuer == "https://id.test" }.count == 2)
     }
 
+    /// The differences that the table of the article states.
+    @Test func `a grace interval counts at most half of the lifetime, and lists can throw`()
+        async throws
+    {
+        #expect(throws: CredentialError.self) { try Credential.allCredentials }
+        #expect(throws: CredentialError.self) { try Credential.allIDs }
+        let directory = try TemporaryDirectory()
+        let wire = RecordingTransport()
+        try await CredentialStore.bootstrap(
+            CredentialStore(records: makeRecords(in: directory), transport: wire))
+        defer { Credential.storage = nil }
+        let answer = Data(
+            #"{"access_token":"a","token_type":"Bearer","refresh_token":"r","expires_in":300}"#.utf8
+        )
+        let context = Token.Context(issuer: "https://id.test", clientID: "app")
+        func credential(after seconds: TimeInterval) throws -> Credential {
+            try Credential.store(
+                token: Token(
+                    response: answer, context: context,
+                    receivedAt: Date().addingTimeInterval(-seconds)))
+        }
+        // 200 seconds are left, and the grace interval is 4,000: AuthFoundation refreshes it.
+        try await credential(after: 100).refreshIfNeeded(graceInterval: 4000)
+        #expect(wire.recordings.isEmpty)
+        await #expect(throws: (any Error).self) {
+            try await credential(after: 200).refreshIfNeeded(graceInterval: 4000)
+        }
+        #expect(!wire.recordings.isEmpty)
+    }
+
     @Test func `a backup on a new device has no default, and the app starts over`() async throws {
         let directory = try TemporaryDirectory()
         try await CredentialStore.bootstrap(

@@ -36,11 +36,17 @@ struct Compiler {
     }
 
     /// Type-checks the files of one program. Throws the compiler's errors and warnings.
-    func check(_ paths: [String]) async throws {
+    ///
+    /// - Parameter conditions: Compilation conditions, which SwiftPM defines for traits.
+    func check(
+        _ paths: [String], defining conditions: [String] = [], treatsWarningsAsErrors: Bool = true
+    ) async throws {
         let result = try await Subprocess.run(
             .name("swiftc"),
             arguments: Arguments(
-                ["-typecheck", "-parse-as-library", "-warnings-as-errors"] + places
+                ["-typecheck", "-parse-as-library"]
+                    + (treatsWarningsAsErrors ? ["-warnings-as-errors"] : [])
+                    + conditions.flatMap { ["-D", $0] } + places
                     + paths.map { Document.root.appending(path: $0).path }),
             output: .discarded, error: .string(limit: 1 << 20))
         guard result.terminationStatus.isSuccess else {

@@ -20,7 +20,8 @@ struct Document: CustomTestStringConvertible {
             "Examples/README.md",
             "swtpm/README.md",
         ]
-        return top.compactMap(document) + articles
+        let pages = files(under: "Documentation").filter { $0.hasSuffix(".md") }
+        return (top + pages).compactMap(document) + articles
     }()
 
     /// The articles of the catalogues.
@@ -28,6 +29,15 @@ struct Document: CustomTestStringConvertible {
         $0.contains(".docc/") && $0.hasSuffix(".md")
     }
     .compactMap(document)
+
+    /// The Swift blocks of documentation comments, with the file of each.
+    static let comments: [(path: String, code: String)] = files(under: "Sources").filter {
+        $0.hasSuffix(".swift")
+    }.flatMap { path in
+        (read(path) ?? "").matches(
+            of: /(?m)^ *\/\/\/ ```swift\n(?<code>(?:^ *\/\/\/.*\n)+?)^ *\/\/\/ ```$/
+        ).map { (path, String($0.code).replacing(/(?m)^ *\/\/\/ ?/, with: "")) }
+    }
 
     private static func document(_ path: String) -> Document? {
         read(path).map { Document(path: path, text: $0) }

@@ -19,6 +19,61 @@ import Testing
         }
     }
 
+    /// `Comments/` has a file for each source file with blocks. It has their lines in order, and
+    /// other ones for `…`.
+    @Test func `every Swift block of a documentation comment is compiled`() throws {
+        #expect(Document.comments.count > 10)
+        for (path, code) in Document.comments {
+            let name = path.split(separator: "/").last ?? ""
+            let file = "Tests/Testing/DocumentationTests/Comments/\(name)"
+            var rest = Self.lines(of: Document.read(file) ?? "")[...]
+            for line in Self.lines(of: code) {
+                guard let index = rest.firstIndex(of: line) else {
+                    Issue.record("\(file) does not have the line of \(path):\n\(line)")
+                    break
+                }
+                rest = rest[(index + 1)...]
+            }
+        }
+    }
+
+    /// The lines without indentation, comments at their ends and empty ones.
+    private static func lines(of code: String) -> [Substring] {
+        code.split(separator: "\n").map { line in
+            let code = line.firstRange(of: " // ").map { line[..<$0.lowerBound] } ?? line
+            return code.trimmingPrefix { $0 == " " }
+        }.filter { !$0.isEmpty && $0 != "…" && !$0.hasPrefix("… //") }
+    }
+
+    /// The tests compile the ported apps with the package's access, and an app has none.
+    @Test(arguments: ["AuthgearSeed", "CredentialSeed", "LockerReadme", "VaultReadme"])
+    func `a ported app uses public declarations only`(name: String) async throws {
+        try await Compiler().check(
+            ["Tests/Apps/PortingTests/\(name).swift"], treatsWarningsAsErrors: false)
+    }
+
+    @Test(arguments: ["Certificates", "Network", "Testing"])
+    func `a missing trait is an error that names it, and the README has it`(trait: String)
+        async throws
+    {
+        let file = "Sources/Core/\(trait)Trait/\(trait)Trait.swift"
+        let error = await #expect(throws: (any Error).self) {
+            try await Compiler().check([file], defining: [])
+        }
+        let message = try #require(error.map { "\($0)" })
+        #expect(message.contains("traits: [\"\(trait)\"]"))
+        try await Compiler().check([file], defining: [trait])
+        // Each product that the error names is in the README's table with the trait.
+        let table = try #require(Document.all.first { $0.path == "README.md" }).text
+            .split(separator: "\n").filter { $0.hasPrefix("|") && $0.contains("`\(trait)`") }
+            .joined()
+        let named = message.matches(of: /Latchkey[A-Z]\w+/).map { String($0.output) }
+        #expect(!named.isEmpty)
+        for product in named where !["LatchkeyOAuth"].contains(product) {
+            #expect(table.contains("`\(product)`"), "\(product) without \(trait)")
+        }
+    }
+
     @Test(arguments: Document.compiled.filter { $0.contains("/Snippets/") })
     func `every snippet is in a document`(_ path: String) throws {
         let snippet = try #require(Document.read(path))

@@ -9,7 +9,9 @@ extension PKCS11Keystore {
     /// half stays on the token.
     ///
     /// ```swift
-    /// let signature = try await keystore.withEVPKey(of: key, for: prompt, authorizedBy: presence) { evpKey in
+    /// let result = try await keystore.withEVPKey(
+    ///     of: key, for: prompt, authorizedBy: presence
+    /// ) { evpKey in
     ///     SSL_CTX_use_PrivateKey(context, evpKey)
     ///     …
     /// }

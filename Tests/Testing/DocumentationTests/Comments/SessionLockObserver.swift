@@ -1,0 +1,6 @@
+import Latchkey
+import LatchkeyPresence
+
+private func observe(_ records: RecordContainer) {
+    Task { try await SessionLockObserver().run(locking: [records]) }
+}
