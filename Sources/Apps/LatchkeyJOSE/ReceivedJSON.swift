@@ -16,6 +16,31 @@ package enum ReceivedJSON {
         case malformed
     }
 
+    /// The reason why ``decode(_:from:maximumSeparators:)`` threw an error, for a user: a clause
+    /// that names the member.
+    package static func reason(of error: any Error) -> String {
+        func name(_ path: [any CodingKey]) -> String {
+            path.isEmpty
+                ? "the JSON"
+                : "‘\(path.map { $0.intValue.map(String.init) ?? $0.stringValue }.joined(separator: "."))’"
+        }
+        return switch error {
+        case Flaw.tooComplex: "the JSON has too many values"
+        case Flaw.repeatedName(let member): "‘\(member)’ is repeated"
+        case Flaw.malformed: "the text is not valid JSON"
+        case DecodingError.keyNotFound(let key, let context):
+            "\(name(context.codingPath + [key])) is missing"
+        case DecodingError.typeMismatch(_, let context):
+            "\(name(context.codingPath)) has the wrong type"
+        case DecodingError.valueNotFound(_, let context): "\(name(context.codingPath)) is null"
+        case DecodingError.dataCorrupted(let context) where context.codingPath.isEmpty:
+            "the text is not valid JSON"
+        case DecodingError.dataCorrupted(let context):
+            "\(name(context.codingPath)) has an invalid value"
+        default: "the text cannot be decoded"
+        }
+    }
+
     /// Decodes JSON.
     ///
     /// - Parameter maximumSeparators: The maximum number of the characters `[`, `{`, `,` and `:`

@@ -99,7 +99,7 @@ extension KeystoreError {
         case .transport(.forbidden):
             (
                 .unavailable, reason,
-                "Ask an administrator for access to the device, for example by a udev rule with TAG+=\"uaccess\"."
+                "Ask an administrator to add your user to the group of the device, then log in again."
             )
         case .transport(.timeout), .transport(.broken):
             (.transient, reason, "Try again. If it fails again, restart the machine.")

@@ -14,7 +14,10 @@ package struct OutputFile: Sendable {
     }
 
     /// Checks that the file can be written, before the user is prompted.
-    package func check() throws(KeystoreError) {
+    ///
+    /// - Parameter input: The file that the command reads, `-` for standard input. The result must
+    ///   not replace it.
+    package func check(besidesInput input: String? = nil) throws(KeystoreError) {
         guard path != "-" else {
             throw unwritable(
                 "without --output, standard output has the signature in base64url")
@@ -30,6 +33,22 @@ package struct OutputFile: Sendable {
         } catch {
             throw unwritable("\(error)")
         }
+        guard !isFile(input) else {
+            throw KeystoreError(
+                code: .invalidInput, reason: "the result would replace the input, \(path)",
+                recovery: "Name another file with --output.")
+        }
+    }
+
+    /// Whether the path leads to the plain file `input`, also by a link.
+    private func isFile(_ input: String?) -> Bool {
+        guard let input else { return false }
+        var (own, read) = (stat(), stat())
+        guard stat(path, &own) == 0,
+            (input == "-" ? fstat(STDIN_FILENO, &read) : stat(input, &read)) == 0
+        else { return false }
+        return own.st_mode & S_IFMT == S_IFREG && own.st_dev == read.st_dev
+            && own.st_ino == read.st_ino
     }
 
     /// Writes the contents. Waits for a reader of a FIFO.

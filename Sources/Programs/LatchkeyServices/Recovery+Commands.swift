@@ -20,7 +20,8 @@ extension Recovery.Action {
         case .choosePINSource: "Set it with --pin-source or LATCHKEY_PIN_SOURCE."
         case .chooseTPM: "Set it with --tcti or LATCHKEY_TCTI."
         case .chooseToken: "Set it with --token or LATCHKEY_TOKEN."
-        case .chooseHardware: "Set it with --token or --tcti, or the container with --container."
+        case .chooseHardware:
+            "Set a token with --token; for the TPM, remove --token and LATCHKEY_TOKEN. Set the container with --container."
         case .diagnose: "‘latchkey doctor’ shows the state of the hardware."
         case .reportDiagnosis: "Run ‘latchkey doctor’ and report its output."
         case .endLockout: "‘latchkey doctor’ names the command that ends the lockout earlier."
@@ -37,7 +38,7 @@ extension Recovery.Action {
         case .unblockPIN: "Run ‘latchkey token pin --unblock’."
         case .enterPINHere: "Pass --token-login pin."
         case .forgetKey: "‘latchkey key delete --forget’ removes the entry."
-        case .choosePolicy: "Set it with --policy, for example ‘latchkey enable --policy pin’."
+        case .choosePolicy: "Set it with --policy, for example --policy pin."
         case .requireFinger:
             "Run ‘latchkey enable --policy biometry-any’; for the locker, use the same option."
         case .listSSHKeys: "Run ‘latchkey ssh list’."

@@ -32,7 +32,8 @@ public struct OAuthError: Error, Hashable, Sendable {
     public let status: Int
     /// The member `error`.
     public let error: String
-    /// The member `error_description`.
+    /// The member `error_description`, in the characters of RFC 6749 section 5.2: others are
+    /// replaced by `'` and `?`.
     public let description: String
     /// For the header `Retry-After`: seconds after which the client may retry.
     package let retryAfter: Int?
@@ -54,7 +55,16 @@ public struct OAuthError: Error, Hashable, Sendable {
     ) {
         self.status = status
         self.error = error
-        self.description = description
+        self.description = String(
+            String.UnicodeScalarView(
+                description.unicodeScalars.map { scalar in
+                    switch scalar {
+                    case "\"": "'"
+                    case "\\": "?"
+                    case " "..."~": scalar
+                    default: "?"
+                    }
+                }))
         self.retryAfter = retryAfter
         self.maximumAge = maximumAge
         self.reason = reason

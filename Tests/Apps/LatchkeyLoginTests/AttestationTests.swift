@@ -286,17 +286,15 @@ private struct CreationCounter: KeystoreWrapper {
     ) async throws(KeystoreError) -> HardwareKey { throw .invalidInput("a key was requested") }
 }
 
-/// A keystore whose endorsement certificate has a wrong signature.
+/// A keystore whose certificates have wrong signatures.
 private struct ForgedEndorsement: KeystoreWrapper {
     let keystore: any Keystore
 
     func attestationIdentity(for issuer: String) async throws(KeystoreError) -> AttestationIdentity
     {
         let identity = try await keystore.attesting().attestationIdentity(for: issuer)
-        var certificates = identity.endorsementCertificates
-        if var first = certificates.first, let last = first.indices.last {
-            first[last] ^= 1
-            certificates[0] = first
+        let certificates = identity.endorsementCertificates.map {
+            $0.dropLast() + $0.suffix(1).map { $0 ^ 1 }
         }
         return AttestationIdentity(
             attestationKey: identity.attestationKey, endorsementCertificates: certificates)

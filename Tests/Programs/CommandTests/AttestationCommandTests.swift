@@ -221,6 +221,26 @@ struct AttestationCommandTests {
                 #expect(try outcome.json()["code"]?.string == code)
                 #expect(try outcome.json()["accepted"] == .bool(code == nil))
             }
+            // Without --json, the key to compare with the registered one.
+            let exported = try await machine.require("key", "export", kid, "--format", "pem")
+            let text = try await machine.run(
+                fixed.filter { $0 != "--json" } + ["--challenge", challenge], input: json)
+            #expect(text.output.contains(exported.output), "\(text.output)")
+            // No type of the decoder reaches the user.
+            for (input, cause) in [
+                ("no JSON", "the text is not valid JSON"), ("{}", "‘format’ is missing"),
+                (#"{"format":1}"#, "‘format’ has the wrong type"),
+                (#"{"format":"tpm","presence":{"version":null}}"#, "‘presence.version’ is null"),
+                (#"{"format":"tpm","format":"piv"}"#, "‘format’ is repeated"),
+            ] {
+                let odd = try await machine.run(
+                    fixed.filter { $0 != "--json" } + ["--challenge", challenge], input: input)
+                #expect(odd.status == 9)
+                #expect(
+                    odd.output
+                        == "Refused: malformed: the attestation is not the expected JSON: \(cause)\n"
+                )
+            }
             let simulated = try await machine.run(
                 Array(fixed.dropLast()) + ["--challenge", challenge], input: json)
             #expect(try simulated.status == 9 && simulated.json()["code"]?.string == "simulated")
@@ -241,6 +261,24 @@ struct AttestationCommandTests {
                 local.errors.contains(
                     "Name a server where this TPM is enrolled. Set it with --issuer"),
                 "\(local.errors)")
+
+            // A mistyped server leaves no key, in no form.
+            for form in ["creation", "certify", "webauthn", "acme"] {
+                let mistyped = try await machine.run(
+                    attest + ["--form", form, "--issuer", issuer + "/x"])
+                #expect(mistyped.status == 1)
+                #expect(
+                    mistyped.errors.contains("no certified attestation key for ‘\(issuer)/x’"),
+                    "\(mistyped.errors)")
+            }
+            let shown = try await machine.run("attestation", "show", "--json")
+            #expect(try shown.json()["issuers"]?.array?.count == 1)
+            let certificates = try #require(
+                shown.json()["endorsementCertificates"]?.array?.count)
+            let endorsed = try await machine.run(attest + ["--endorsement"])
+            #expect(endorsed.output.contains("Endorsement:      \(certificates)\n"))
+            #expect(
+                endorsed.output.matches(of: /BEGIN CERTIFICATE/).count == certificates)
 
             let anchors = machine.directory.path(of: "none")
             try FileManager.default.createDirectory(

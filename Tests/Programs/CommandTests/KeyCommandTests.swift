@@ -272,7 +272,27 @@ struct KeyCommandTests {
             #expect(made.errors.contains("Another key has the label ‘r’.") == isSecond)
         }
         let ambiguous = try await machine.run("key", "sign", "r", "/dev/null")
-        #expect(ambiguous.errors.contains("2 keys of the container ‘default’ have the label ‘r’"))
+        #expect(ambiguous.errors.contains("‘r’ names 2 keys of the container ‘default’"))
+    }
+
+    @Test func `the label of one key that begins the ID of another is refused with both IDs`()
+        async throws
+    {
+        let machine = try machine()
+        let first = try await createKey(machine)
+        let label = String(first.prefix(6))
+        let second = try await machine.run(
+            "key", "create", "--policy", "none", "--label", label, "--json")
+        let id = try #require(second.json()["id"]?.string)
+        for command in [["sign", label, "/dev/null"], ["delete", label], ["show", label]] {
+            let refused = try await machine.run(["key"] + command)
+            #expect(refused.status == 2)
+            #expect(
+                refused.errors.contains("\(first) begins with it")
+                    && refused.errors.contains("\(id) has this label"), "\(refused.errors)")
+        }
+        #expect(try await machine.run("key", "show", id).status == 0)
+        #expect(try await machine.run("key", "show", first).status == 0)
     }
 
     @Test func `a descriptor for output, or with the data to sign, is not a source of PINs`()

@@ -153,6 +153,26 @@ struct OutputFileTests {
         }
     }
 
+    @Test func `the result does not replace the input`() async throws {
+        try await withKey { machine, id, folder in
+            let message = machine.directory.path(of: "message")
+            let (link, other) = ("\(folder)/link", "\(folder)/other")
+            try FileManager.default.createSymbolicLink(
+                atPath: link, withDestinationPath: message)
+            try FileManager.default.linkItem(atPath: message, toPath: other)
+            for path in [message, link, other] {
+                let refused = try await sign(machine, id, to: path, status: 2)
+                #expect(refused.errors.contains("would replace the input"), "\(refused.errors)")
+            }
+            let redirected = try await machine.run(
+                "-c", "\"$0\" key sign \(id) - --output \"$1\" < \"$1\"",
+                Products.latchkey.string, message, program: "/bin/sh")
+            #expect(redirected.status == 2, "\(redirected.errors)")
+            #expect(try Data(contentsOf: URL(filePath: message)) == Data("message".utf8))
+            _ = try await sign(machine, id, to: "\(folder)/signature")
+        }
+    }
+
     @Test func `what cannot be written is reported before the prompt, with the cause`() async throws
     {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)

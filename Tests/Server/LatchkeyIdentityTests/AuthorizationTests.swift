@@ -57,7 +57,10 @@ import Testing
     @Test(arguments: [
         (["response_type": "token"], "unsupported_response_type"),
         (["scope": "profile"], "invalid_scope"),
-        (["scope": "openid planet"], "invalid_scope"), (["code_challenge": ""], "invalid_request"),
+        (["response_type": ""], "invalid_request"), (["code_challenge": ""], "invalid_request"),
+        (["request": "e30.e30."], "request_not_supported"),
+        (["request_uri": "https://app.example.com/r"], "request_uri_not_supported"),
+        (["registration": "{}"], "registration_not_supported"),
         (["code_challenge_method": "plain"], "invalid_request"),
         (["code_challenge_method": ""], "invalid_request"),
         (["code_challenge": "short"], "invalid_request"),
@@ -79,7 +82,6 @@ import Testing
     }
 
     @Test(arguments: [
-        ("bob", "invalid login_hint: bob"),
         ("https://authgear.com/login_hint?x=1", "invalid login_hint type: "),
         ("https://authgear.com/login_hint?type=elf", "invalid login_hint type: elf"),
     ])

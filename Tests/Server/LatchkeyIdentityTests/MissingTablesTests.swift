@@ -82,6 +82,11 @@ import Testing
             ["migrate"], "postgresql://user:secret@db.example.com/latchkey",
             "the address of the database contains a password. Remove it, and store the password in a file that the "
                 + "environment variable PGPASSFILE names.")
+        try await Self.expectRefusal(
+            ["migrate"], "postgresql://?service=mine",
+            "the database is named by a service of libpq, whose file is not checked. Remove the parameter ‘service’ "
+                + "and the environment variable PGSERVICE, and write the host and the database into the address."
+        )
     }
 
     @Test(.enabled(if: PostgreSQLServer.isInstalled, "needs the package postgresql"))

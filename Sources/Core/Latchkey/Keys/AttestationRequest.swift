@@ -79,9 +79,10 @@ public struct AttestationRequest: Hashable, Sendable {
 public struct AttestationIdentity: Hashable, Sendable {
     /// The attestation key for the issuer: `TPMT_PUBLIC`.
     public let attestationKey: Data
-    /// The certificate of the endorsement key, then its issuers' from the TPM, DER. **They identify
-    /// the machine permanently.** Empty if the TPM has no endorsement certificate whose key it
-    /// holds.
+    /// The certificate of an endorsement key, its issuers' from the TPM, and the certificates of the
+    /// other endorsement keys, DER: at most 8, together at most 8192 bytes. A server chooses one of
+    /// the keys. **They identify the machine permanently.** Empty if the TPM has no endorsement
+    /// certificate whose key it holds.
     public let endorsementCertificates: [Data]
     /// The stored certificate of the attestation key and its issuers', DER. Empty before the
     /// activation.

@@ -18,8 +18,8 @@ package enum TrustedFile {
     /// of this user. A file's own directory may not be of this kind, nor a directory that is checked:
     /// other users can create files in it.
     ///
-    /// - Throws: ``KeystoreError`` with code `invalidInput`.
-    package static func check(_ path: String) throws(KeystoreError) {
+    /// - Throws: ``CommonError`` with code `invalidInput`.
+    package static func check(_ path: String) throws(CommonError) {
         // Reversed: the last element is the next component.
         var pending = components(path).reversed() as [Substring]
         if !path.hasPrefix("/") {
@@ -53,8 +53,8 @@ package enum TrustedFile {
 
     /// Checks a file, and reads it.
     ///
-    /// - Throws: ``KeystoreError`` with code `invalidInput`, also if it is not a regular file.
-    package static func contents(of path: String) throws(KeystoreError) -> Data {
+    /// - Throws: ``CommonError`` with code `invalidInput`, also if it is not a regular file.
+    package static func contents(of path: String) throws(CommonError) -> Data {
         try check(path)
         var status = stat()
         guard stat(path, &status) == 0 else { throw unreadable(path, path, .last) }
@@ -87,7 +87,7 @@ package enum TrustedFile {
     }
 
     /// The target of a symbolic link; nil for a file of another kind.
-    private static func link(_ place: String, of path: String) throws(KeystoreError) -> String? {
+    private static func link(_ place: String, of path: String) throws(CommonError) -> String? {
         var status = stat()
         guard lstat(place, &status) == 0 else { throw unreadable(path, place, .last) }
         guard status.st_mode & S_IFMT == S_IFLNK else { return nil }
@@ -103,7 +103,7 @@ package enum TrustedFile {
     /// - Returns: Whether it is a shared directory.
     private static func check(
         _ place: String, of path: String, isLast: Bool
-    ) throws(KeystoreError) -> Bool {
+    ) throws(CommonError) -> Bool {
         var status = stat()
         guard lstat(place, &status) == 0 else { throw unreadable(path, place, .last) }
         try checkOwner(status, of: place, path)
@@ -114,7 +114,7 @@ package enum TrustedFile {
     }
 
     private static func checkOwner(_ status: stat, of place: String, _ path: String)
-        throws(KeystoreError)
+        throws(CommonError)
     {
         guard status.st_uid == geteuid() || status.st_uid == 0 else {
             throw refusal(
@@ -123,14 +123,14 @@ package enum TrustedFile {
         }
     }
 
-    private static func writable(_ path: String, _ place: String) -> KeystoreError {
+    private static func writable(_ path: String, _ place: String) -> CommonError {
         refusal(
             path, "other users can write \(place)",
             recovery: "Check the file's contents, then run: chmod go-w '\(place)'")
     }
 
     private static func unreadable(_ path: String, _ place: String, _ error: SystemError)
-        -> KeystoreError
+        -> CommonError
     {
         refusal(
             path, "\(place) cannot be read: \(error)",
@@ -138,9 +138,9 @@ package enum TrustedFile {
     }
 
     private static func refusal(_ path: String, _ reason: String, recovery: String)
-        -> KeystoreError
+        -> CommonError
     {
-        KeystoreError(
+        CommonError(
             operation: "read \(path)", code: .invalidInput, reason: reason, recovery: recovery)
     }
 }

@@ -2,7 +2,34 @@ internal import FoundationEssentials
 internal import Latchkey
 internal import TPM2
 
-/// An endorsement key of the TPM with its certificate (TCG EK Credential Profile section 2.2).
+/// The endorsement keys of the TPM with their certificates (TCG EK Credential Profile section 2.2).
+///
+/// Most TPMs have one on a curve and an RSA key, whose certificates can have different issuers. A
+/// server chooses the one whose issuer it trusts.
+struct EndorsementKeys: Hashable, Sendable {
+    /// The maximum number of certificates, as servers accept them, and their maximum bytes together.
+    static let (maximumCount, maximumBytes) = (8, 8192)
+
+    /// At least one. The TPM holds the first one; the others may be those of earlier keys.
+    let keys: [EndorsementKey]
+    /// The issuers' certificates that the TPM holds, DER without padding.
+    let issuers: [Data]
+
+    /// The certificate of the first key, the issuers', and those of the other keys as far as servers
+    /// accept as many.
+    var certificates: [Data] {
+        let own = keys.map(\.certificate)
+        var bytes = 0
+        return (own.prefix(1) + issuers + own.dropFirst()).prefix(Self.maximumCount).filter {
+            certificate in
+            guard bytes + certificate.count <= Self.maximumBytes else { return false }
+            bytes += certificate.count
+            return true
+        }
+    }
+}
+
+/// An endorsement key of the TPM with its certificate.
 struct EndorsementKey: Hashable, Sendable {
     /// The place of the private key.
     enum Location: Hashable, Sendable {
@@ -12,8 +39,22 @@ struct EndorsementKey: Hashable, Sendable {
     }
 
     let location: Location
-    /// Its certificate, then those of its issuers that the TPM holds, DER without padding.
-    let certificates: [Data]
+    /// DER without padding.
+    let certificate: Data
+
+    /// Whether a secret for `TPM2_ActivateCredential` with this many bytes can be for this key: an
+    /// RSA ciphertext as long as the modulus, or a point on its curve (`TPMS_ECC_POINT`).
+    func accepts(secretOf count: Int) -> Bool {
+        let publicArea =
+            switch location {
+            case .persistent(_, let publicArea), .template(let publicArea): publicArea
+            }
+        return switch publicArea.detail {
+        case .rsa: count == 256
+        case .ecc(let parameters, _): count <= (parameters.curve == .nistP256 ? 68 : 100)
+        default: false
+        }
+    }
 }
 
 /// A standard endorsement key: the index of its certificate and its template.
@@ -99,32 +140,35 @@ extension TPM {
         first: TPMHandle(rawValue: 0x01c0_0000), count: UInt32(0x200)
     )
 
-    /// Finds an endorsement key that this TPM holds, with its certificate: GetCapability, then
-    /// NV_ReadPublic and NV_Read for each certificate, and ReadPublic for the key.
+    /// Finds the endorsement keys that this TPM holds, with their certificates: GetCapability, then
+    /// NV_ReadPublic and NV_Read for each certificate, and ReadPublic for each key.
+    ///
+    /// Creates at most one key to compare it with its certificate, because some chips need seconds
+    /// for an RSA key.
     ///
     /// - Returns: nil if no certificate in the TPM is for a key that it holds.
-    func endorsementKey() throws(TPMError) -> EndorsementKey? {
+    func endorsementKeys() throws(TPMError) -> EndorsementKeys? {
         let (first, count) = Self.certificateIndices
         let range = first.rawValue..<first.rawValue + count
         let present = try handles(from: first, count: count).filter { range.contains($0.rawValue) }
+        var keys: [EndorsementKey] = []
         for profile in EndorsementProfile.all where present.contains(profile.index) {
             guard
                 let certificate = CertificateFacts.split(
                     try nvRead(try execute(NVReadPublic(profile.index)))
                 ).first,
                 let facts = try? CertificateFacts(certificate),
-                let location = try location(of: profile, facts)
+                let location = try location(of: profile, facts, isFirst: keys.isEmpty)
             else { continue }
-            var certificates = [Data(certificate)]
-            for index in present where index.rawValue & 0x1ff >= 0x100 {
-                certificates += CertificateFacts.split(try nvRead(try execute(NVReadPublic(index))))
-                    .map {
-                        Data($0)
-                    }
-            }
-            return EndorsementKey(location: location, certificates: certificates)
+            keys.append(EndorsementKey(location: location, certificate: Data(certificate)))
         }
-        return nil
+        guard !keys.isEmpty else { return nil }
+        var issuers: [Data] = []
+        for index in present where index.rawValue & 0x1ff >= 0x100 {
+            issuers += CertificateFacts.split(try nvRead(try execute(NVReadPublic(index))))
+                .map { Data($0) }
+        }
+        return EndorsementKeys(keys: keys, issuers: issuers)
     }
 
     /// Lends an endorsement key.
@@ -140,8 +184,10 @@ extension TPM {
 
     /// Finds the key of a certificate: at its usual handle, at another persistent handle, or by its
     /// template.
+    ///
+    /// - Parameter isFirst: Whether to compare the template's key with the certificate.
     private func location(
-        of profile: EndorsementProfile, _ facts: CertificateFacts
+        of profile: EndorsementProfile, _ facts: CertificateFacts, isFirst: Bool
     ) throws(TPMError) -> EndorsementKey.Location? {
         if let area = try persistentArea(profile.handle), facts.isFor(area) {
             return .persistent(profile.handle, area)
@@ -153,6 +199,7 @@ extension TPM {
                 return .persistent(handle, area)
             }
         }
+        guard isFirst else { return .template(profile.template) }
         do {
             let isFound = try withPrimary(profile.template, in: .endorsement) {
                 facts.isFor($0.publicArea)

@@ -12,7 +12,16 @@ extension TPMKeystore {
             try request.checkChallenge()
             try Self.checkIssuer(request.issuer)
             let (blob, root) = try await checkedBlob(of: key)
-            let signer = try await attestationKey(for: request.issuer, under: root)
+            // Without a certificate of the issuer, the key for it would prove nothing. It could be
+            // for a mistyped issuer, and would stay.
+            let signer =
+                if let existing = try await existingAttestationKey(
+                    for: request.issuer, under: root)
+                {
+                    existing
+                } else if request.issuer.isEmpty && !request.needsCertificate {
+                    try await attestationKey(for: request.issuer, under: root)
+                } else { throw Self.notActivated(request.issuer) }
             let certificates = try await storedCertificates(for: request.issuer, of: signer)
                 .certificates
             guard !request.needsCertificate || !certificates.isEmpty else {
@@ -125,8 +134,8 @@ extension TPMKeystore {
         KeystoreError(
             code: .wrongState,
             reason: issuer.isEmpty
-                ? "the attestation key for local use has no certificate"
-                : "the attestation key for ‘\(issuer)’ has no certificate",
+                ? "there is no certified attestation key for local use"
+                : "there is no certified attestation key for ‘\(issuer)’",
             recovery: issuer.isEmpty
                 ? Recovery("Name a server where this TPM is enrolled.", .chooseIssuer)
                 : Recovery("Activate the attestation key at ‘\(issuer)’.", .enrolAttestation))

@@ -28,7 +28,7 @@ extension TPMKeystore {
             let root = if let pinned { pinned } else { try await presentRoot() }
             let signer = try await attestationKey(for: issuer, under: root)
             let stored = try await storedCertificates(for: issuer, of: signer)
-            let endorsement = try await endorsementKey()
+            let endorsement = try await endorsementKeys()
             return AttestationIdentity(
                 attestationKey: Data(signer.key.publicArea.marshalled),
                 endorsementCertificates: endorsement?.certificates ?? [],
@@ -55,14 +55,27 @@ extension TPMKeystore {
             }
             guard let root = try await pinnedRoot() else { throw Self.otherTPM() }
             let signer = try Self.signer(anchor, root)
-            guard let endorsement = try await endorsementKey() else {
+            guard let endorsement = try await endorsementKeys() else {
                 throw .unsupported(
                     "the TPM has no endorsement key with a certificate",
                     recovery: "Use a TPM with a certificate of its manufacturer.")
             }
             let explain: Explanation = { await explainActivation($0, root) }
-            return try await withTPM(explainedBy: explain) { (tpm) throws(TPMError) in
-                try tpm.activate(challenge, signer, with: endorsement, under: root)
+            var candidates = endorsement.keys.filter {
+                $0.accepts(secretOf: challenge.encryptedSecret.count)
+            }
+            if candidates.isEmpty { candidates = endorsement.keys }
+            return try await withTPM(explainedBy: explain) {
+                [candidates] (tpm) throws(TPMError) in
+                for key in candidates.dropLast() {
+                    do throws(TPMError) {
+                        return try tpm.activate(challenge, signer, with: key, under: root)
+                    } catch {
+                        guard error.isOfAnotherKey else { throw error }
+                    }
+                }
+                return try tpm.activate(
+                    challenge, signer, with: candidates[candidates.count - 1], under: root)
             }
         } catch { throw error.during("activate the TPM's attestation key") }
     }
@@ -114,12 +127,24 @@ extension TPMKeystore {
         }
     }
 
+    /// The store's attestation key for an issuer; nil before its first use.
+    func existingAttestationKey(for issuer: String, under root: StorageRoot)
+        async throws(KeystoreError) -> TPMKeyBlob?
+    {
+        guard let anchor = try await anchors.anchor(Self.name(Self.keyAnchor, issuer)) else {
+            return nil
+        }
+        return try Self.signer(anchor, root)
+    }
+
     /// The store's attestation key for an issuer. Creates it at the first use.
     func attestationKey(for issuer: String, under root: StorageRoot) async throws(KeystoreError)
         -> TPMKeyBlob
     {
+        if let existing = try await existingAttestationKey(for: issuer, under: root) {
+            return existing
+        }
         let name = Self.name(Self.keyAnchor, issuer)
-        if let anchor = try await anchors.anchor(name) { return try Self.signer(anchor, root) }
         let created = try await createObject(
             KeyTemplates.attestationKey, authValue: .empty, under: root)
         let stored = try await anchors.anchor(
@@ -156,19 +181,17 @@ extension TPMKeystore {
         return blob
     }
 
-    /// The TPM's endorsement key. A process looks for it once.
-    private func endorsementKey() async throws(KeystoreError) -> EndorsementKey? {
-        if let known = device.knownEndorsementKey.withLock({ $0 }) { return known }
-        let found = try await withTPM { (tpm) throws(TPMError) in try tpm.endorsementKey() }
-        device.knownEndorsementKey.withLock { $0 = found }
+    /// The TPM's endorsement keys. A process looks for them once.
+    private func endorsementKeys() async throws(KeystoreError) -> EndorsementKeys? {
+        if let known = device.knownEndorsementKeys.withLock({ $0 }) { return known }
+        let found = try await withTPM { (tpm) throws(TPMError) in try tpm.endorsementKeys() }
+        device.knownEndorsementKeys.withLock { $0 = found }
         return found
     }
 
     private func explainActivation(_ error: TPMError, _ root: StorageRoot) async -> KeystoreError {
         switch (error.command, error.responseCode?.base) {
-        case (.activateCredential, .integrity), (.activateCredential, .value),
-            (.activateCredential, .size),
-            (.activateCredential, .eccPoint), (.activateCredential, .hash):
+        case _ where error.isOfAnotherKey:
             return KeystoreError(
                 code: .refused,
                 reason: "the issuer's challenge is not for this TPM and attestation key",
@@ -214,6 +237,17 @@ enum StoredCertificates {
             return certificates
         } catch {
             return nil
+        }
+    }
+}
+
+extension TPMError {
+    /// Whether a challenge was made for another endorsement or attestation key.
+    fileprivate var isOfAnotherKey: Bool {
+        guard command == .activateCredential else { return false }
+        return switch responseCode?.base {
+        case .integrity, .value, .size, .eccPoint, .hash: true
+        default: false
         }
     }
 }

@@ -78,8 +78,10 @@ extension TPMKeystore {
         ).json
     }
 
-    /// The certificate of the endorsement key and its issuers' in the TPM, DER. Creates no key.
+    /// The certificates of the endorsement keys and their issuers in the TPM, DER. Creates no
+    /// attestation key.
     package func endorsementCertificates() async throws(KeystoreError) -> [Data] {
-        try await withTPM { (tpm) throws(TPMError) in try tpm.endorsementKey() }?.certificates ?? []
+        try await withTPM { (tpm) throws(TPMError) in try tpm.endorsementKeys() }?.certificates
+            ?? []
     }
 }

@@ -30,7 +30,7 @@ actor TPMDevice {
     nonisolated let knownRoots = Mutex<[TPMName: Bool]>([:])
 
     /// The endorsement key that was found, with its certificates.
-    nonisolated let knownEndorsementKey = Mutex<EndorsementKey?>(nil)
+    nonisolated let knownEndorsementKeys = Mutex<EndorsementKeys?>(nil)
 
     private let thread = BlockingThread()
     private let connect: @Sendable () throws(TPMError) -> any TPMTransport

@@ -145,6 +145,8 @@ struct VerdictReport: Report {
     let diesWithFingers: Nullable<Bool>
     let publicKeyJWK: Nullable<JWK>
     private let detail: String
+    /// The key in PEM.
+    private let publicKey: String
 
     private enum CodingKeys: CodingKey {
         case accepted, code, hardware, presence, provesPIN, reuseSeconds, diesWithFingers,
@@ -160,6 +162,7 @@ struct VerdictReport: Report {
         reuseSeconds = Nullable(verdict.reuseSeconds)
         diesWithFingers = Nullable(verdict.diesWithFingers)
         publicKeyJWK = Nullable(JWK(verdict.publicKey))
+        publicKey = verdict.publicKey.pemRepresentation
         detail = ""
     }
 
@@ -172,6 +175,7 @@ struct VerdictReport: Report {
         reuseSeconds = Nullable(nil)
         diesWithFingers = Nullable(nil)
         publicKeyJWK = Nullable(nil)
+        publicKey = ""
         detail = refusal.detail
     }
 
@@ -194,6 +198,8 @@ struct VerdictReport: Report {
             Presence:  \(presence.value ?? "approval by an unknown key")
             PIN:       \(provesPIN.value == "form" ? "the form of a PIN; whether it is empty or trivial is not known" : "none")
             Reuse:     \(reuseSeconds.value ?? 0) s
+            Key:
+            \(publicKey)
             """
     }
 }

@@ -130,7 +130,7 @@ struct AttestationStatusReport: Report {
     let manufacturer: Nullable<String>
     let model: Nullable<String>
     let version: Nullable<String>
-    /// DER in base64, the endorsement key's first.
+    /// DER in base64: of an endorsement key, of the issuers, and of the other endorsement keys.
     let endorsementCertificates: [Data]
     let issuers: [Issuer]
 
@@ -148,12 +148,6 @@ struct AttestationStatusReport: Report {
             return "The TPM has no endorsement certificate, so it can prove nothing to a server."
         }
         func shown(_ text: Nullable<String>) -> String { text.value.map(printable) ?? "unknown" }
-        let pem = endorsementCertificates.map { certificate in
-            let lines = certificate.base64EncodedString(options: [
-                .lineLength64Characters, .endLineWithLineFeed,
-            ])
-            return "-----BEGIN CERTIFICATE-----\n\(lines)\n-----END CERTIFICATE-----"
-        }
         let keys =
             issuers.isEmpty ? ["no server has certified a key of this store"] : issuers.map(\.text)
         return """
@@ -161,7 +155,17 @@ struct AttestationStatusReport: Report {
             Model:         \(shown(model))
             Version:       \(shown(version))
             Keys:          \(keys.joined(separator: "\n               "))
-            \(pem.joined(separator: "\n"))
+            \(Self.pem(endorsementCertificates))
             """
+    }
+
+    /// Certificates in PEM.
+    static func pem(_ certificates: [Data]) -> String {
+        certificates.map { certificate in
+            let lines = certificate.base64EncodedString(options: [
+                .lineLength64Characters, .endLineWithLineFeed,
+            ])
+            return "-----BEGIN CERTIFICATE-----\n\(lines)\n-----END CERTIFICATE-----"
+        }.joined(separator: "\n")
     }
 }

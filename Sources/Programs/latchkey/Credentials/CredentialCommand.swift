@@ -174,8 +174,9 @@ extension CredentialStore {
         guard fitting.count < 2 else {
             throw KeystoreError(
                 code: .invalidInput,
-                reason: "the IDs of \(fitting.count) credentials begin with ‘\(id)’",
-                recovery: "Use the complete ID; see ‘latchkey credential list’.")
+                reason: "‘\(id)’ begins the IDs of \(fitting.count) credentials: "
+                    + fitting.prefix(5).joined(separator: ", ") + (fitting.count > 5 ? ", …" : ""),
+                recovery: "Use the complete ID.")
         }
         guard let found = fitting.first, let credential = try credential(id: found) else {
             throw KeystoreError(

@@ -61,13 +61,14 @@ extension KeyCommand {
         func perform(in context: CommandContext) async throws -> AttestationReport {
             let records = try await context.records()
             let stored = try await records.usableKey(arguments.key).key
+            // Before the prompt: a token has none.
+            let certificates =
+                endorsement ? try await context.tpmKeystore().endorsementCertificates() : nil
             let request = AttestationRequest(
                 challenge: Base64URL.decode(challenge) ?? Data(), issuer: issuer ?? "",
                 form: requestForm, prompt: context.prompt("attest the key ‘\(stored.name)’"))
             let attestation = try await records.keystore.attest(
                 stored, for: request, authorizedBy: context.presence)
-            let certificates =
-                endorsement ? try await context.tpmKeystore().endorsementCertificates() : nil
             return AttestationReport(
                 id: stored.id.rawValue, form: form, attestation, endorsement: certificates)
         }
@@ -105,6 +106,12 @@ struct AttestationReport: Report {
     let clientData: String?
     /// The TPM's certificates; absent without `--endorsement`.
     let endorsementCertificates: [String]?
+    private let endorsementText: String
+
+    private enum CodingKeys: CodingKey {
+        case id, format, type, statement, signature, publicArea, attestationKey, certificates,
+            presence, object, clientData, endorsementCertificates
+    }
 
     init(
         id: String, form: KeyCommand.Attest.Form, _ attestation: KeyAttestation,
@@ -124,6 +131,12 @@ struct AttestationReport: Report {
         object = attestation.object.map { Base64URL.encode($0) }
         clientData = attestation.clientData.map { Base64URL.encode($0) }
         endorsementCertificates = endorsement?.map { Base64URL.encode($0) }
+        endorsementText =
+            endorsement.map {
+                $0.isEmpty
+                    ? "\nEndorsement:      the TPM has no endorsement certificate"
+                    : "\nEndorsement:      \($0.count)\n" + AttestationStatusReport.pem($0)
+            } ?? ""
     }
 
     var text: String {
@@ -134,7 +147,7 @@ struct AttestationReport: Report {
         Signature:        \(signature)
         Public area:      \(publicArea)
         Attestation key:  \(attestationKey)
-        Certificates:     \(certificates.count)
+        Certificates:     \(certificates.count)\(endorsementText)
         """
     }
 }

@@ -61,7 +61,7 @@ extension KeyCommand {
 
         func perform(in context: CommandContext) async throws -> BriefReport {
             let outputFile = output.map(OutputFile.init(path:))
-            try outputFile?.check()
+            try outputFile?.check(besidesInput: digest == nil ? file : nil)
             let message =
                 try digest.flatMap(Self.messageDigest) ?? FileDigest.sha256(of: file ?? "-")
             let records = try await context.records()

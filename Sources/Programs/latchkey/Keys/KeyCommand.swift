@@ -198,4 +198,16 @@ struct KeyIDArgument: ExpressibleByArgument {
         UUID(uuidString: text) == nil && key.label == text
             || IDPrefix(text)?.begins(key.id.rawValue) == true
     }
+
+    /// The error for several keys of a container that this names.
+    func ambiguity(of keys: [HardwareKey], in container: String) -> KeystoreError {
+        let names = keys.prefix(5).map {
+            $0.label == text ? "\($0.id) has this label" : "\($0.id) begins with it"
+        }
+        return KeystoreError(
+            code: .invalidInput,
+            reason: "‘\(text)’ names \(keys.count) keys of the container ‘\(container)’: "
+                + names.joined(separator: ", ") + (keys.count > 5 ? ", …" : ""),
+            recovery: "Use the complete ID.")
+    }
 }

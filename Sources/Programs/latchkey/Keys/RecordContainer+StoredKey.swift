@@ -37,12 +37,7 @@ extension RecordContainer {
                     "See ‘latchkey key list’, and --container for the keys of other containers.")
         }
         guard fitting.count == 1 else {
-            let haveLabel = fitting.allSatisfy { $0.key?.label == argument.text }
-            throw KeystoreError(
-                code: .invalidInput,
-                reason: "\(fitting.count) keys of the container ‘\(name)’ have "
-                    + "the label \(haveLabel ? "" : "or an ID that begins with ")‘\(argument.text)’",
-                recovery: "Use the complete ID; see ‘latchkey key list’.")
+            throw argument.ambiguity(of: fitting.compactMap(\.key), in: name)
         }
         return try StoredKey(key, record)
     }

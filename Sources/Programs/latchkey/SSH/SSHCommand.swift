@@ -157,11 +157,7 @@ extension RecordContainer {
             )
         }
         guard fitting.count == 1 else {
-            throw KeystoreError(
-                code: .invalidInput,
-                reason:
-                    "\(fitting.count) SSH keys of the container ‘\(name)’ match ‘\(argument.text)’",
-                recovery: "Use the complete ID; see ‘latchkey ssh list’.")
+            throw argument.ambiguity(of: fitting.map(\.key), in: name)
         }
         return entry
     }

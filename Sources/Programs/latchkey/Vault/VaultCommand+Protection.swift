@@ -82,8 +82,8 @@ extension VaultCommand {
 
         func perform(in context: CommandContext) async throws -> RevokingReport<VaultReport> {
             let session = try await VaultSession(arguments.name, in: context)
-            let wasStored = try session.space.keys().contains(session.key)
-            let report = VaultReport(try await session.vault.reset(), isDeleted: wasStored)
+            try session.checkPresent()
+            let report = VaultReport(try await session.vault.reset())
             return await context.afterRevoking(report, in: session.space.records)
         }
     }

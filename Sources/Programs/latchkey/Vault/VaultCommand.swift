@@ -142,6 +142,7 @@ extension VaultCommand {
 
         func perform(in context: CommandContext) async throws -> VaultReport {
             let session = try await VaultSession(arguments.name, in: context)
+            try session.checkPresent()
             return VaultReport(
                 stored: session.key, in: session.space,
                 isRevocable: try? await session.space.isStoredRevocably(key: session.key))
@@ -167,17 +168,10 @@ struct VaultReport: Report {
     /// Whether the hardware can revoke a vault with biometrics; only in the reports of `vault
     /// status`, `store` and `upgrade`.
     let isRevocable: Bool?
-    /// Whether the command deleted the secret.
-    private let isDeleted: Bool
-
-    private enum CodingKeys: CodingKey {
-        case name, state, biometricsEnabled, isRevocable
-    }
 
     /// A stored vault, from its header. Does not use the hardware.
     init(stored key: String, in space: VaultSpace, isRevocable: Bool? = nil) {
         self.isRevocable = isRevocable
-        isDeleted = false
         name = key
         do {
             let isProtected = try space.isStoredWithBiometrics(key: key)
@@ -188,9 +182,8 @@ struct VaultReport: Report {
         }
     }
 
-    init(_ vault: Vault<Data>, isRevocable: Bool? = nil, isDeleted: Bool = false) {
+    init(_ vault: Vault<Data>, isRevocable: Bool? = nil) {
         self.isRevocable = isRevocable
-        self.isDeleted = isDeleted
         name = vault.key
         biometricsEnabled = vault.biometricsEnabled
         state =
@@ -214,7 +207,7 @@ struct VaultReport: Report {
     var text: String {
         let words =
             switch state {
-            case "empty": isDeleted ? "is deleted" : "does not exist; see ‘latchkey vault list’"
+            case "empty": "is deleted"
             case "keychain": "is stored; the TPM or token opens it without a PIN or fingerprint"
             case "biometrics": "is stored and unlocked; it locks again when this command ends"
             case "locked": "is stored and locked; unlocking requires a PIN or fingerprint"

@@ -74,6 +74,13 @@ struct VaultSession {
         return isProtected
     }
 
+    /// Checks that the vault exists, damaged or not. Does not use the hardware.
+    ///
+    /// - Throws: ``KeystoreError`` with code `notFound`.
+    func checkPresent() throws {
+        if try !space.keys().contains(key) { try checkExisting() }
+    }
+
     /// Checks that the vault contains a secret with biometrics, or without. Does not use the
     /// hardware.
     ///

@@ -20,7 +20,6 @@ struct ConnectionParameters: Sendable {
         ("sslcert", "PGSSLCERT", ".postgresql/postgresql.crt"),
         ("sslkey", "PGSSLKEY", ".postgresql/postgresql.key"),
         ("passfile", "PGPASSFILE", ".pgpass"),
-        ("servicefile", "PGSERVICEFILE", ".pg_service.conf"),
     ]
 
     let statementTimeout: Duration
@@ -51,14 +50,20 @@ struct ConnectionParameters: Sendable {
                     + "environment variable PGPASSFILE names.")
         }
         let environment = ProcessInfo.processInfo.environment
-        // libpq ignores both on Unix sockets. The host can also come from PGHOST, PGHOSTADDR or a
-        // service file, so they are always set. Parameters of the address precede those of a
-        // service file.
+        // libpq looks for the file in several directories. It can contain passwords, and name keys
+        // and password files, which would not be checked.
+        guard given["service"] == nil, environment["PGSERVICE"] == nil else {
+            throw PostgreSQLConfigurationError(
+                "the database is named by a service of libpq, whose file is not checked. Remove the parameter ‘service’ "
+                    + "and the environment variable PGSERVICE, and write the host and the database into the address."
+            )
+        }
+        // libpq ignores both on Unix sockets. The host can also come from PGHOST or PGHOSTADDR, so
+        // they are always set.
         if given["sslmode"] == nil, environment["PGSSLMODE"] == nil {
             given["sslmode"] = "verify-full"
         }
         if given["sslrootcert"] == nil, environment["PGSSLROOTCERT"] == nil,
-            given["service"] == nil, environment["PGSERVICE"] == nil,
             access("\(environment["HOME"] ?? "")/.postgresql/root.crt", R_OK) != 0
         {
             given["sslrootcert"] = Self.systemRoots.first { access($0, R_OK) == 0 }

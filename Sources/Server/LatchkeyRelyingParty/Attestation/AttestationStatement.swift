@@ -32,10 +32,10 @@ public struct AttestationStatement: Hashable, Sendable {
         do {
             wire = try ReceivedJSON.decode(
                 Wire.self, from: json, maximumSeparators: ReceivedJSON.requestSeparators)
-        } catch ReceivedJSON.Flaw.tooComplex {
-            throw AttestationError(.malformed, "the attestation has too many JSON values")
         } catch {
-            throw AttestationError(.malformed, "the attestation is not the expected JSON: \(error)")
+            throw AttestationError(
+                .malformed,
+                "the attestation is not the expected JSON: \(ReceivedJSON.reason(of: error))")
         }
         switch wire.format {
         case KeyAttestation.tpm: content = .tpm(try TPMStatement(wire))
@@ -160,14 +160,29 @@ struct TPMStatement: Hashable, Sendable {
         guard format == "tpm", members["ver"]?.text == "2.0" else {
             throw AttestationError(.unsupportedFormat, "the attestation object is not a TPM 2.0's")
         }
+        for name in ["alg", "x5c", "sig", "certInfo", "pubArea"]
+        where members[.text(name)] == nil {
+            throw AttestationError(.malformed, "the attestation object has no member ‘\(name)’")
+        }
+        guard case .integer(let algorithm) = members["alg"] else {
+            throw AttestationError(.malformed, "the member ‘alg’ is not an integer")
+        }
         // ES256 (RFC 9053 section 2.1).
-        guard members["alg"] == .integer(-7), let x5c = members["x5c"]?.array,
+        guard algorithm == -7 else {
+            throw AttestationError(
+                .unsupportedFormat,
+                "the statement is signed with the algorithm \(algorithm); only -7 (ES256) is supported"
+            )
+        }
+        guard let x5c = members["x5c"]?.array,
             (1...4).contains(x5c.count),
             let signature = members["sig"]?.bytes, let certInfo = members["certInfo"]?.bytes,
             let publicArea = members["pubArea"]?.bytes
         else {
             throw AttestationError(
-                .malformed, "the attestation object lacks a member, or has another algorithm")
+                .malformed,
+                "a member of the attestation object has the wrong type, or x5c has not 1 to 4 certificates"
+            )
         }
         guard signature.count <= 256, certInfo.count <= 1024, publicArea.count <= 1024 else {
             throw AttestationError(.malformed, "a member of the attestation object is too long")

@@ -56,14 +56,23 @@ struct AuthorizationRequest: Sendable {
             guard client.kind.isFirstPartyPublic else {
                 throw OAuthError.unauthorizedClient("response type is not allowed for this client")
             }
-            guard fields["response_type"] == "code" else {
+            // OpenID Connect Core sections 6 and 7.2.1: a request whose parameters are elsewhere must
+            // not be answered as if they were missing.
+            for name in ["request", "request_uri", "registration"] where fields[name] != nil {
+                throw OAuthError("\(name)_not_supported", "\(name) is not supported")
+            }
+            guard let type = fields["response_type"] else {
+                throw OAuthError.invalidRequest("response_type is required")
+            }
+            guard type == "code" else {
                 throw OAuthError(
                     "unsupported_response_type", "only 'code' response type is supported")
             }
             guard fields["response_mode"] ?? "query" == "query" else {
                 throw OAuthError.invalidRequest("only 'query' response mode is supported")
             }
-            scopes = fields.words("scope")
+            // OpenID Connect Core section 3.1.2.1: unknown scopes are ignored.
+            scopes = fields.words("scope").filter(Scope.all.contains)
             try Scope.validateLogin(scopes)
             guard let challenge = fields["code_challenge"] else {
                 throw OAuthError.invalidRequest("PKCE code challenge is required")
@@ -130,8 +139,7 @@ struct AuthorizationRequest: Sendable {
         if case .userID(let id) = hint { pinned = id }
         guard let idTokenHint else { return pinned }
         guard
-            let token = services.signer.verify(idTokenHint),
-            token.issuer == services.origin.current,
+            let token = services.verifiedHint(idTokenHint),
             pinned == nil || pinned == token.subject
         else { throw OAuthError.invalidRequest("invalid id_token_hint") }
         return token.subject
@@ -140,7 +148,8 @@ struct AuthorizationRequest: Sendable {
 
 /// The parameter `login_hint`: the user whom the client expects.
 enum LoginHint: Hashable, Sendable {
-    /// `?type=login_id&username=NAME`: the name is put into the form.
+    /// A user name (OpenID Connect Core section 3.1.2.1), or `?type=login_id&username=NAME`: the
+    /// name is put into the form.
     case username(String)
     /// `?type=user_id&user_id=SUB`: only this user may log in. Deployed Authgear servers do not
     /// have this type.
@@ -150,8 +159,11 @@ enum LoginHint: Hashable, Sendable {
 
     /// - Throws: ``OAuthError`` with the descriptions of deployed Authgear servers.
     init(_ text: String, allowingUserID: Bool) throws(OAuthError) {
-        let fields =
-            text.hasPrefix(Self.prefix) ? FormFields(text.dropFirst(Self.prefix.count)) : nil
+        guard text.hasPrefix(Self.prefix) else {
+            self = .username(text)
+            return
+        }
+        let fields = FormFields(text.dropFirst(Self.prefix.count))
         let hint: LoginHint?
         switch fields?["type"] {
         case _ where fields == nil: hint = nil

@@ -5,7 +5,9 @@ import LatchkeyRelyingParty
 /// The authorization endpoint: GET and POST `/oauth2/authorize`.
 ///
 /// The login form posts to the URL of the request. The server checks that URL again when the form
-/// arrives, and stores nothing in between.
+/// arrives, and stores nothing in between. A request by POST (OpenID Connect Core section 3.1.2.1)
+/// is redirected to the same request by GET: a browser sends this server's cookies only with the
+/// latter.
 struct AuthorizeEndpoint: Sendable {
     let services: IdentityServices
     let login: LoginForm
@@ -31,7 +33,8 @@ struct AuthorizeEndpoint: Sendable {
     }
 
     func submit(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        let form = try await request.form(context)
+        let form = try await request.fields(context)
+        guard form.isOfPage else { return .seeOther("/oauth2/authorize?" + form.query) }
         return try await answering(request) { authorization, cookies in
             guard services.forms.accepts(form, cookies, for: .authorize) else {
                 return page(authorization, request, cookies, problem: .expired)

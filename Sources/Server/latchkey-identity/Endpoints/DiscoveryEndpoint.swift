@@ -47,7 +47,10 @@ struct DiscoveryEndpoint: Sendable {
             ],
             "authorization_response_iss_parameter_supported": true,
             "code_challenge_methods_supported": ["S256"],
+            // Without these members, clients assume other values.
             "token_endpoint_auth_methods_supported": ["none"],
+            "revocation_endpoint_auth_methods_supported": ["none"],
+            "request_uri_parameter_supported": false,
             "claims_supported": [
                 "iss", "aud", "iat", "exp", "sub", "sid", "auth_time", "amr", "nonce",
             ],

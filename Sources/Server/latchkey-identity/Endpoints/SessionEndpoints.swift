@@ -32,9 +32,16 @@ struct SessionEndpoints: Sendable {
     }
 
     /// POST `/oauth2/revoke` (RFC 7009). Also succeeds for an unknown token.
+    ///
+    /// The field `client_id` may be missing, as Authgear's apps send none.
     func revoke(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        if let token = try await request.form(context)["token"] {
-            try await services.grants.revoke(token: token)
+        let form = try await request.form(context)
+        guard let token = form["token"] else {
+            throw OAuthError.invalidRequest("token is required")
+        }
+        let client = form.contains("client_id") ? try request.client(form, services) : nil
+        guard try await services.grants.revoke(token: token, of: client?.id) else {
+            throw OAuthError.invalidGrant("the token was issued to another client")
         }
         return .empty()
     }
@@ -46,12 +53,7 @@ struct SessionEndpoints: Sendable {
         guard
             let session = try await services.session(bearer: request.bearerToken),
             session.grant.hasFullAccess
-        else {
-            var response = try APIError.unauthorized.response()
-            response.headers[.wwwAuthenticate] =
-                "Bearer error=\"invalid_grant\", error_description=\"invalid session\""
-            return response
-        }
+        else { throw APIError.unauthorized }
         let body = try await request.jsonObject(context)
         guard body.count == 1, let text = body["kid"]?.string else {
             throw APIError.validationFailed(["location": "/kid", "kind": "required"])
@@ -90,7 +92,7 @@ struct EndSessionEndpoint: Sendable {
             return response(target, fields)
         }
         if let hint = fields["id_token_hint"],
-            services.signer.verify(hint)?.subject == session.user.id
+            services.verifiedHint(hint)?.subject == session.user.id
         {
             return try await services.logOut(cookies, response(target, fields))
         }
@@ -103,7 +105,9 @@ struct EndSessionEndpoint: Sendable {
     }
 
     func submit(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        let form = try await request.form(context)
+        let form = try await request.fields(context)
+        // An app's request by POST (section 2) continues by GET, with this server's cookies.
+        guard form.isOfPage else { return .seeOther("/oauth2/end_session?" + form.query) }
         let cookies = services.cookies(of: request)
         guard
             services.forms.accepts(form, cookies, for: .endSession),
@@ -116,13 +120,12 @@ struct EndSessionEndpoint: Sendable {
     /// The target after the logout; nil if the requested redirect is not registered for the client.
     private func target(_ fields: FormFields) async -> Target? {
         guard let text = fields["post_logout_redirect_uri"] else { return .loggedOutPage }
-        var audience: String?
-        if let hint = fields["id_token_hint"] {
-            audience = services.signer.verify(hint)?.audience.first
-        }
+        let hinted = fields["id_token_hint"].flatMap(services.verifiedHint)?.audience.first
+        let named = fields["client_id"]
         guard
+            hinted == nil || named == nil || hinted == named,
             let uri = RedirectURI(text),
-            let client = (fields["client_id"] ?? audience).flatMap(services.configuration.client),
+            let client = (named ?? hinted).flatMap(services.configuration.client),
             uri.isRegistered(in: client.postLogoutRedirectURIs)
         else { return nil }
         return .redirect(uri)

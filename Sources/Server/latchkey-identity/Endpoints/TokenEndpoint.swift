@@ -22,9 +22,7 @@ struct TokenEndpoint: Sendable {
             throw OAuthError.rateLimited(retryAfter: seconds)
         }
         let form = try await request.form(context)
-        guard let client = form["client_id"].flatMap(services.configuration.client) else {
-            throw OAuthError("invalid_client", "invalid client ID")
-        }
+        let client = try request.client(form, services)
         guard let name = form["grant_type"] else {
             throw OAuthError.invalidRequest("grant_type is required")
         }
@@ -131,7 +129,7 @@ struct TokenEndpoint: Sendable {
             throw invalidCode
         }
         guard form["redirect_uri"] == code.redirectURI else {
-            throw OAuthError.invalidRequest("invalid redirect URI")
+            throw OAuthError.invalidGrant("invalid redirect URI")
         }
         guard code.accepts(verifier: verifier) else { throw invalidCode }
         guard !code.isUsed else {
@@ -161,7 +159,7 @@ struct TokenEndpoint: Sendable {
             let session = try await services.grants.session(refreshToken)
         else { throw invalidToken }
         guard session.grant.clientID == client.id else {
-            throw OAuthError.invalidRequest("client id doesn't match the refresh token")
+            throw OAuthError.invalidGrant("client id doesn't match the refresh token")
         }
         let tokens = NewTokens(
             expiresIn: client.accessTokenLifetime,
@@ -186,6 +184,11 @@ struct TokenEndpoint: Sendable {
 }
 
 extension IdentityServices {
+    /// The claims of an ID token that this server issued, expired or not.
+    func verifiedHint(_ idToken: String) -> IDToken? {
+        signer.verify(idToken).flatMap { $0.issuer == origin.current ? $0 : nil }
+    }
+
     /// The session of a valid access token; nil if there is no token or it is invalid.
     ///
     /// - Throws: The reason why the session's key may not be used now (``SessionPolicy``).

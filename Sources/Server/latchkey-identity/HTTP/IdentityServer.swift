@@ -30,7 +30,8 @@ enum IdentityServer {
     }
 
     private static func router(_ services: IdentityServices) -> Router<IdentityContext> {
-        let router = Router(context: IdentityContext.self)
+        // RFC 9110 section 9.1: every server supports HEAD.
+        let router = Router(context: IdentityContext.self, options: .autoGenerateHeadEndpoints)
         router.add(middleware: RefusalMiddleware())
         router.add(middleware: HostMiddleware(origin: services.origin))
         router.add(

@@ -11,6 +11,10 @@ struct RefusalMiddleware: RouterMiddleware {
     @concurrent
     func handle(_ request: Request, context: IdentityContext, next: Next) async throws -> Response {
         var response = try await answer(request, context: context, next: next)
+        // RFC 6750 section 3: a request without a token gets no error code.
+        if response.status == .unauthorized, response.headers[.wwwAuthenticate] == nil {
+            response.headers[.wwwAuthenticate] = "Bearer realm=\"latchkey-identity\""
+        }
         response.headers[.xContentTypeOptions] = "nosniff"
         return response
     }
@@ -23,29 +27,34 @@ struct RefusalMiddleware: RouterMiddleware {
         } catch let error as OAuthError {
             context.logger.info(
                 "refused", metadata: ["path": "\(request.uri.path)", "error": "\(error.error)"])
-            return try .refusal(error)
+            return try .refusal(error, of: request)
         } catch let error as BiometricRequestError {
             log("biometric request refused", error, context)
-            return try .refusal(error.oauthError)
+            return try .refusal(error.oauthError, of: request)
         } catch let error as LockerRequestError {
             log("locker request refused", error, context)
-            return try .refusal(error.oauthError)
+            return try .refusal(error.oauthError, of: request)
         } catch let error as AttestationError {
             log("attestation refused", error, context)
-            return try .refusal(error.oauthError)
+            return try .refusal(error.oauthError, of: request)
         } catch let error as APIError {
-            return try error.response()
+            var response = try error.response()
+            if error.code == 401, request.bearerToken != nil {
+                response.headers[.wwwAuthenticate] =
+                    OAuthError.invalidToken(error.message).bearerChallenge
+            }
+            return response
         } catch let error as HTTPError {
             return try error.response(from: request, context: context)
         } catch let error as SQLFailure {
             return try refusal(error, request, context)
         } catch is NIOTooManyBytesError {
             return try .refusal(
-                OAuthError(status: 413, "invalid_request", "the request is too long"))
+                OAuthError(status: 413, "invalid_request", "the request is too long"), of: request)
         } catch {
             context.logger.error(
                 "failed", metadata: ["path": "\(request.uri.path)", "error": "\(error)"])
-            return try .refusal(.serverError)
+            return try .refusal(.serverError, of: request)
         }
     }
 
@@ -54,11 +63,13 @@ struct RefusalMiddleware: RouterMiddleware {
         -> Response
     {
         if error.code == .invalidText {
-            return try .refusal(OAuthError.invalidRequest("the request contains a NUL character"))
+            return try .refusal(
+                .invalidRequest("the request contains a NUL character"), of: request)
         }
         context.logger.error(
             "database failed", metadata: ["path": "\(request.uri.path)", "error": "\(error)"])
-        return try .refusal(error.isTemporary ? .temporarilyUnavailable : .serverError)
+        return try .refusal(
+            error.isTemporary ? .temporarilyUnavailable : .serverError, of: request)
     }
 
     private func log<Code>(
@@ -104,6 +115,24 @@ struct APIError: Error, Sendable, Encodable {
 }
 
 extension OAuthError {
+    /// The value of `WWW-Authenticate` for a request with a bearer token (RFC 6750 section 3).
+    ///
+    /// For `invalid_grant`, which Authgear's apps expect in the body, it has the error code of RFC
+    /// 6750.
+    var bearerChallenge: String {
+        let code = error == "invalid_grant" ? "invalid_token" : error
+        return "Bearer error=\"\(code)\", error_description=\"\(description)\""
+            + (maximumAge.map { ", max_age=\"\($0)\"" } ?? "")
+    }
+
+    /// Whether the cause is a missing or invalid bearer token.
+    var isAboutBearerToken: Bool { ["invalid_token", "invalid_grant"].contains(error) }
+
+    /// Client authentication failed: `Authorization: Basic` where no client has a secret (RFC 6749
+    /// section 5.2).
+    static let failedClientAuthentication = OAuthError(
+        status: 401, "invalid_client", "clients of this server have no secret")
+
     /// The bearer token is unknown, expired or revoked (RFC 6750 section 3.1).
     static func invalidToken(_ description: String) -> OAuthError {
         OAuthError(status: 401, "invalid_token", description)

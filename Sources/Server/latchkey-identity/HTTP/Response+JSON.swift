@@ -49,15 +49,17 @@ extension Response {
         Response(status: .seeOther, headers: [.location: location]).unstored()
     }
 
-    /// An OAuth error response.
-    static func refusal(_ error: OAuthError) throws -> Response {
+    /// The response with an OAuth error to `request`.
+    static func refusal(_ error: OAuthError, of request: Request) throws -> Response {
         var members = ["error": error.error, "error_description": error.description]
         members["reason"] = error.reason
         var response = try json(members, status: .init(code: error.status))
-        if error.status == 401 || error.status == 403 {
-            response.headers[.wwwAuthenticate] =
-                "Bearer error=\"\(error.error)\", error_description=\"\(error.description)\""
-                + (error.maximumAge.map { ", max_age=\"\($0)\"" } ?? "")
+        switch error.status {
+        case 401 where error == .failedClientAuthentication:
+            response.headers[.wwwAuthenticate] = "Basic realm=\"latchkey-identity\""
+        case 401 where request.bearerToken == nil && error.isAboutBearerToken: break
+        case 401, 403: response.headers[.wwwAuthenticate] = error.bearerChallenge
+        default: break
         }
         if let seconds = error.retryAfter { response.headers[.retryAfter] = String(seconds) }
         return response

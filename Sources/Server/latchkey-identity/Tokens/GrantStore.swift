@@ -138,13 +138,29 @@ struct GrantStore: Sendable {
     }
 
     /// Revokes the grant of a refresh token, or an access token alone. Ignores an unknown token.
-    func revoke(token: String) async throws {
+    ///
+    /// - Parameter clientID: The client that must have the token; nil for any.
+    /// - Returns: False if another client has the token (RFC 7009 section 2.1).
+    func revoke(token: String, of clientID: String?) async throws -> Bool {
         try await database.write { database in
-            if let token = RefreshToken(token), try Self.row(of: token, in: database) != nil {
-                try LoginGrant.delete(id: token.grantID, in: database)
+            let refresh = RefreshToken(token)
+            let digest = OpaqueToken.digest(token)
+            let refreshed = try refresh.flatMap { try Self.row(of: $0, in: database) }
+            let row =
+                try refreshed
+                ?? database.row(
+                    """
+                    SELECT offline_grant.* FROM offline_grant JOIN access_token ON grant_id = id
+                    WHERE digest = \(digest)
+                    """)
+            guard let row else { return true }
+            guard try clientID == nil || row.text("client_id") == clientID else { return false }
+            if let refresh, refreshed != nil {
+                try LoginGrant.delete(id: refresh.grantID, in: database)
+            } else {
+                try database.execute("DELETE FROM access_token WHERE digest = \(digest)")
             }
-            try database.execute(
-                "DELETE FROM access_token WHERE digest = \(OpaqueToken.digest(token))")
+            return true
         }
     }
 

@@ -19,14 +19,14 @@ struct TokenResponse: Sendable, Encodable {
     let expiresIn: Int
     let refreshToken: String?
     let idToken: String?
-    /// Space-separated; present if the client may have requested none.
-    let scope: String?
+    /// Space-separated. Required if the client requested other scopes (RFC 6749 section 5.1).
+    let scope: String
     /// The level shares, with a locker grant.
     let levelShares: [String: String]?
 
     /// - Parameters:
     ///   - session: The session to which the tokens were added.
-    ///   - levelShares: With a locker grant; also adds the scope.
+    ///   - levelShares: With a locker grant.
     init(
         _ tokens: NewTokens, of session: Session, idToken: String?,
         levelShares: [String: String]? = nil
@@ -35,7 +35,7 @@ struct TokenResponse: Sendable, Encodable {
         expiresIn = tokens.expiresIn
         refreshToken = tokens.refresh?.text
         self.idToken = idToken
-        scope = session.enrolment == nil ? nil : session.grant.scope
+        scope = session.grant.scope
         self.levelShares = levelShares
     }
 

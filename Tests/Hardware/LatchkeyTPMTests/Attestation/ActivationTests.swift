@@ -37,7 +37,7 @@ struct ActivationTests {
 
     // MARK: The budget
 
-    @Test func `enrolment takes eleven commands, and an attestation eight`() async throws {
+    @Test func `enrolment takes fifteen commands, and an attestation eight`() async throws {
         let (wire, rig) = (Wire(), try EnrolmentRig())
         let keystore = wire.keystore(try SoftwareTPM.current)
         let key = try await Scene.key(keystore, .pin)
@@ -49,6 +49,8 @@ struct ActivationTests {
                 .startAuthSession, .create,
                 // The certificate of 512 to 1024 bytes, and the endorsement key.
                 .getCapability, .nvReadPublic, .nvRead, .nvRead, .readPublic,
+                // Those of the RSA key.
+                .nvReadPublic, .nvRead, .nvRead, .readPublic,
             ])
         let (challenge, pending) = try rig.challenge(identity)
         wire.forget()
@@ -128,9 +130,10 @@ struct ActivationTests {
         #expect(!wire.codes.contains(.policySecret))
     }
 
-    @Test(.requiresWebAuthnLibraries, .requires(program: "tpm2_createek"))
-    func `an endorsement key on P-256 activates, derived from its template`() async throws {
-        let tpm = try SoftwareTPM.current
+    /// Creates the certificate of the TPM's endorsement key on P-256, which comes before the others.
+    ///
+    /// - Returns: The root of its issuer, which has not issued the others.
+    private func addP256Certificate(_ tpm: SoftwareTPM) async throws -> Data {
         try await TemporaryDirectory.withDirectory { directory in
             let tools = TPMTools(tpm, in: directory)
             try await tools(
@@ -144,12 +147,39 @@ struct ActivationTests {
                 "tpm2_nvdefine", "0x01C0000A", "-C", "o", "-s", "\(issued.x5c[0].count)", "-a",
                 "ownerread|authread|ownerwrite")
             try await tools("tpm2_nvwrite", "0x01C0000A", "-C", "o", "-i", tools.path("ek.der"))
-            let (wire, rig) = (Wire(), try EnrolmentRig(endorsement: .init(roots: [issued.x5c[1]])))
-            let keystore = wire.keystore(tpm)
-            try await rig.enrol(keystore)
-            #expect(wire.codes.contains(.createPrimary) && wire.codes.contains(.policySecret))
-            _ = try await rig.verdict(on: Scene.key(keystore, .none), in: keystore)
+            return issued.x5c[1]
         }
+    }
+
+    @Test(.requiresWebAuthnLibraries, .requires(program: "tpm2_createek"))
+    func `an endorsement key on P-256 activates, derived from its template`() async throws {
+        let tpm = try SoftwareTPM.current
+        let root = try await addP256Certificate(tpm)
+        let (wire, rig) = (Wire(), try EnrolmentRig(endorsement: .init(roots: [root])))
+        let keystore = wire.keystore(tpm)
+        try await rig.enrol(keystore)
+        #expect(wire.codes.contains(.createPrimary) && wire.codes.contains(.policySecret))
+        _ = try await rig.verdict(on: Scene.key(keystore, .none), in: keystore)
+    }
+
+    @Test(.requiresWebAuthnLibraries, .requires(program: "tpm2_createek"))
+    func `a server that trusts only the issuer of a later certificate activates that key`()
+        async throws
+    {
+        let tpm = try SoftwareTPM.current
+        _ = try await addP256Certificate(tpm)
+        // Of the certificates, this server trusts those of P-384 and RSA.
+        let rig = try EnrolmentRig()
+        for count in [3, 2] {
+            let keystore = TPMKeystore(tcti: tpm.tcti, anchors: MemoryTrustAnchors())
+            #expect(
+                try await keystore.attestationIdentity(for: Self.issuer).endorsementCertificates
+                    .count == count)
+            try await rig.enrol(keystore)
+            _ = try await rig.verdict(on: Scene.key(keystore, .none), in: keystore)
+            if count == 3 { try remove(Self.p384Certificate) }
+        }
+        try Scene.expectNothingLoaded("after the activations")
     }
 
     @Test
@@ -174,7 +204,7 @@ struct ActivationTests {
 
     /// Another TPM's certificate in the index of this one: the public keys differ.
     @Test func `a certificate of another endorsement key is not used`() async throws {
-        let own = try Scene.look { try $0.endorsementKey()?.certificates.first }
+        let own = try Scene.look { try $0.endorsementKeys()?.certificates.first }
         try await SoftwareTPM.withRunning(.endorsementCertificate) { other in
             let keystore = TPMKeystore(tcti: other.tcti, anchors: MemoryTrustAnchors())
             let theirs = try #require(
@@ -192,7 +222,7 @@ struct ActivationTests {
                 try tpm.execute(NVWrite(SensitiveData(Array(theirs.prefix(512))), to: index))
             }
         }
-        #expect(try Scene.look { try $0.endorsementKey() } == nil)
+        #expect(try Scene.look { try $0.endorsementKeys() } == nil)
     }
 
     @Test func `a challenge for another TPM, key or with a changed byte is refused`() async throws {

@@ -23,7 +23,8 @@ struct VaultKillTests {
     }
 
     private func state(_ machine: Machine) async throws -> String? {
-        try await machine.run("vault", "status", "app", "--json").json()["state"]?.string
+        let json = try await machine.run("vault", "status", "app", "--json").json()
+        return json["error"]?["code"] == "notFound" ? "empty" : json["state"]?.string
     }
 
     @Test(arguments: [false, true])

@@ -28,7 +28,9 @@ import Testing
                     try answer.expectRefusal(401, "invalid_token", description)
                     #expect(
                         answer.headers[.wwwAuthenticate]
-                            == "Bearer error=\"invalid_token\", error_description=\"\(description)\""
+                            == (bearer == nil
+                                ? "Bearer realm=\"latchkey-identity\""
+                                : "Bearer error=\"invalid_token\", error_description=\"\(description)\"")
                     )
                 }
             }

@@ -64,7 +64,9 @@ import Testing
             let error = #expect(throws: AttestationError.self) {
                 try AttestationStatement(json: Data(text.utf8))
             }
-            #expect(error?.detail == "the attestation has too many JSON values")
+            #expect(
+                error?.detail
+                    == "the attestation is not the expected JSON: the JSON has too many values")
         }
     }
 

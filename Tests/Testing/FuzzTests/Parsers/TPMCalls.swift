@@ -45,7 +45,7 @@ enum TPMCalls {
         {
             _ = try $0.execute(ActivateCredential([1], secret: [2], for: signer, with: key))
         },
-        { _ = try $0.endorsementKey() },
+        { _ = try $0.endorsementKeys() },
         { _ = try $0.execute(ContextSave(key)) },
         { _ = try $0.execute(ContextLoad(context)) },
         { _ = try $0.execute(NVReadPublic(index.index)) },
