@@ -1,7 +1,7 @@
 internal import Latchkey
 
 /// The proof for a login.
-enum LoginProof: Sendable {
+enum LoginProof: Equatable, Sendable {
     case pin(PIN)
     /// A management key, SO PIN or PUK, as the bytes that the module accepts (ykcs11: 48
     /// hexadecimal digits).

@@ -1,6 +1,7 @@
 internal import CPKCS11
 internal import FoundationEssentials
 internal import Glibc
+internal import Latchkey
 internal import LatchkeyPlatform
 internal import Synchronization
 
@@ -68,18 +69,20 @@ final class ModuleLoader: Sendable {
     {
         try SharedObject.check(path)
         guard path != SharedObject.p11Kit else { throw .proxyModule }
-        guard options.isolation != .always else {
-            return try loadIsolated(on: thread, within: limit)
-        }
+        let isAlwaysIsolated = options.isolation == .always
+        var failure: CryptokiError?
         // A module that may need isolation is not initialized in this process, where a hanging call
         // can't be ended.
-        if options.isolation == .automatic, SharedObject.mayNeedIsolation(path) {
+        if isAlwaysIsolated
+            || options.isolation == .automatic && SharedObject.mayNeedIsolation(path)
+        {
             do throws(CryptokiError) {
                 let module = try loadIsolated(on: thread, within: limit)
-                if module.profile.isolatesByDefault { return module }
+                if isAlwaysIsolated || module.profile.isolatesByDefault { return module }
                 module.finalize(by: module.caller(on: thread, deadlines: options.deadlines))
             } catch {
-                guard error.kind == .module(.notIsolated) else { throw error }
+                guard !isAlwaysIsolated, error.kind == .module(.notIsolated) else { throw error }
+                failure = error
             }
             process.withLock { $0 = nil }
         }
@@ -90,12 +93,11 @@ final class ModuleLoader: Sendable {
         }
         functions.parameters = ConfiguredModules().parameters(ofFile: path)
         let module = try start(functions, in: nil, on: thread, within: limit)
-        guard options.isolation == .automatic, module.profile.isolatesByDefault else {
-            return module
+        if let failure, module.profile.isolatesByDefault {
+            functions.finalize(thread.watch, within: options.deadlines.load)
+            throw failure
         }
-        // Only its description was needed in this process. From now on it runs in a separate one.
-        functions.finalize(thread.watch, within: options.deadlines.load)
-        return try loadIsolated(on: thread, within: limit)
+        return module
     }
 
     private func loadIsolated(on thread: TokenThread, within limit: Duration)
@@ -118,7 +120,9 @@ final class ModuleLoader: Sendable {
     private static func functionList(of path: String) throws(CryptokiError) -> FunctionList {
         guard let pointer = p11_kit_module_load(path, 0) else {
             let text = p11_kit_message().map { String(cString: $0) } ?? "p11-kit reports no cause"
-            throw CryptokiError(.module(.unloadable), reason: "p11-kit can't load \(path): \(text)")
+            throw CryptokiError(
+                .module(.noFunctions), function: "C_GetFunctionList",
+                reason: "\(path) provides no functions: \(text)")
         }
         return FunctionList(pointer: pointer)
     }
@@ -172,5 +176,28 @@ final class ModuleLoader: Sendable {
                 reason: "the module answered \(value)")
         }
         return !mustSerialize
+    }
+}
+
+extension CryptokiError {
+    static var proxyModule: CryptokiError {
+        CryptokiError(
+            .module(.proxy),
+            reason:
+                "p11-kit-proxy.so shows the modules that p11-kit configures, and p11-kit refuses to load it as a module"
+        )
+    }
+
+    /// The module did not return from a function while it was loaded. If several readers have a
+    /// card, one that is not in use may be the cause.
+    static func hanging(_ path: String, in function: String?) -> CryptokiError {
+        let readers = CardReset.readersWithCards()
+        return CryptokiError(
+            .module(.hanging), function: function,
+            reason: "\(path) did not return from \(function ?? "being loaded")",
+            recovery: readers.count > 1
+                ? Recovery(
+                    "Remove the cards that you do not need: one of them may be slow or fail "
+                        + "(\(readers.joined(separator: ", "))).") : nil)
     }
 }

@@ -242,27 +242,6 @@ extension ModuleProcess {
 }
 
 extension CryptokiError {
-    static var proxyModule: CryptokiError {
-        CryptokiError(
-            .module(.proxy),
-            reason:
-                "p11-kit-proxy.so shows the modules that p11-kit configures, and p11-kit refuses to load it as a module"
-        )
-    }
-
-    /// The module did not return from a function while it was loaded. If several readers have a
-    /// card, one that is not in use may be the cause.
-    static func hanging(_ path: String, in function: String?) -> CryptokiError {
-        let readers = CardReset.readersWithCards()
-        return CryptokiError(
-            .module(.hanging), function: function,
-            reason: "\(path) did not return from \(function ?? "being loaded")",
-            recovery: readers.count > 1
-                ? Recovery(
-                    "Remove the cards that you do not need: one of them may be slow or fail "
-                        + "(\(readers.joined(separator: ", "))).") : nil)
-    }
-
     static func notIsolated(_ reason: String) -> CryptokiError {
         CryptokiError(
             .module(.notIsolated), reason: "the module can't run in a separate process: \(reason)")

@@ -63,6 +63,11 @@ package struct ModuleProfile: Hashable, Sendable {
     var cachesStaleState = false
     /// Whether a token can fail or disappear for a moment while another process writes to it.
     var failsDuringWrites = false
+    /// Whether an answer can mean that the module could not read the token's files while another
+    /// process wrote them. SoftHSM2 counts no wrong PINs, so a PIN may be sent again after it.
+    func failsToRead(_ value: ReturnValue?) -> Bool {
+        failsDuringWrites && (value == .generalError || value == .userPINNotInitialized)
+    }
     /// The first version of the module that supports AES management keys; nil if this version
     /// supports them or has no such key.
     var versionWithAESManagementKey: String?

@@ -2,7 +2,6 @@ internal import CPKCS11
 internal import Crypto
 internal import FoundationEssentials
 internal import Latchkey
-internal import Synchronization
 
 extension Session {
     /// `secp256r1` as an OBJECT IDENTIFIER in DER (RFC 5480 section 2.1.1.1), for `CKA_EC_PARAMS`.
@@ -167,7 +166,7 @@ extension Session {
         var template = AttributeTemplate()
         template.set(CKA_CLASS, objectClass.rawValue)
         template.set(CKA_KEY_TYPE, UInt(request.use == .signRSA ? CKK_RSA : CKK_EC))
-        template.set(CKA_TOKEN, true)
+        template.set(CKA_TOKEN, request.isStored)
         template.set(CKA_ID, request.id)
         template.set(CKA_LABEL, request.label.utf8)
         return template
@@ -197,7 +196,15 @@ extension Session {
                 }
             }
         }
-        guard isGenerated, profile.reportsProtection else { return }
+        guard profile.reportsProtection else { return }
+        guard key.attributes.isLocal != false || key.attributes.wasNeverExtractable != false else {
+            throw CryptokiError(
+                .unsound,
+                reason:
+                    "the key was imported into the token (CKA_LOCAL), so a copy of it may exist",
+                recovery: "Use a key that was generated on the token.")
+        }
+        guard isGenerated else { return }
         guard key.attributes.isSensitive == true, key.attributes.wasNeverExtractable != false,
             key.attributes.isLocal != false
         else {
@@ -256,6 +263,8 @@ struct KeyPairRequest: Hashable, Sendable {
     var isPrivate: Bool
     /// `CKA_ALWAYS_AUTHENTICATE`: whether each use requires a separate proof.
     var alwaysAuthenticates: Bool
+    /// `CKA_TOKEN`: otherwise the key ends with the session.
+    var isStored = true
 }
 
 extension KeyPairRequest.Use {

@@ -1,6 +1,4 @@
 internal import CPKCS11
-internal import Crypto
-internal import CryptoExtras
 internal import FoundationEssentials
 internal import Latchkey
 
@@ -62,15 +60,17 @@ extension Session {
 }
 
 extension Session {
-    /// Sends the proof for one use. A module may answer that the user is logged in already: the
-    /// signature then shows whether the use was permitted.
+    /// Sends the proof for one use.
+    ///
+    /// A module that answers that the user is logged in already did not check the proof, and may
+    /// sign all the same. That is accepted only if the token has checked this proof in this attempt.
     private func sendContextProof(_ proof: LoginProof) throws(CryptokiError) {
         do throws(CryptokiError) {
             try sendProof(UInt(CKU_CONTEXT_SPECIFIC), proof)
         } catch {
             switch error.returnValue {
-            case .userAlreadyLoggedIn: return
-            case .userTypeInvalid, .functionNotSupported:
+            case .userAlreadyLoggedIn where checkedProof == proof: return
+            case .userAlreadyLoggedIn, .userTypeInvalid, .functionNotSupported:
                 throw CryptokiError(
                     .noContextLogin, function: error.function,
                     reason:

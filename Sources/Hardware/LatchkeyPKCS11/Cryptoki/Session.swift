@@ -13,11 +13,15 @@ final class Session {
     let slot: UInt
     /// Changes only in ``reopen(keepingLogin:)``.
     private(set) var handle: UInt
+    /// The token's answer to the request for a session that can write; `ok` if it is one.
+    private(set) var writing = ReturnValue.ok
     /// A cache of keys until logout: finding a key takes longer the more keys the token has.
     var knownKeys: [Data: TokenKey] = [:]
     /// Whether a proof was sent and the token may have counted it as wrong. It must not be sent
     /// again without a new prompt.
     private(set) var hasUnsettledProof = false
+    /// The proof of the user that the token checked and accepted in this attempt; nil after a logout.
+    private(set) var checkedProof: LoginProof?
     /// Whether the token accepted a proof in this attempt, and would accept it again without a new
     /// action of the user.
     private(set) var hasRepeatableLogin = false
@@ -38,24 +42,26 @@ final class Session {
         self.thread = thread
         self.noteProof = noteProof
         profile = call.module.profile
-        handle = try Self.open(slot, call)
+        (handle, writing) = try Self.open(slot, call)
     }
 
-    private static func open(_ slot: UInt, _ call: Caller) throws(CryptokiError) -> UInt {
+    private static func open(
+        _ slot: UInt, _ call: Caller
+    ) throws(CryptokiError) -> (handle: UInt, writing: ReturnValue) {
         var session: CK_SESSION_HANDLE = 0
         let function = "C_OpenSession"
         let serial = UInt(CKF_SERIAL_SESSION)
-        var value = try call.answer(function) {
+        let value = try call.answer(function) {
             $0.pointee.C_OpenSession?(slot, serial | UInt(CKF_RW_SESSION), nil, nil, &session)
         }
+        if value == .ok { return (session, value) }
         if [.tokenWriteProtected, .sessionReadOnly, .sessionCount].contains(value) {
             let readOnly = try call.answer(function) {
                 $0.pointee.C_OpenSession?(slot, serial, nil, nil, &session)
             }
-            if readOnly == .ok { value = .ok }
+            if readOnly == .ok { return (session, value) }
         }
-        guard value == .ok else { throw CryptokiError(value, from: function) }
-        return session
+        throw CryptokiError(value, from: function)
     }
 
     /// Replaces the session by a new one, in which no operation is active.
@@ -63,10 +69,13 @@ final class Session {
     /// - Parameter keepsLogin: Whether the login stays. It ends with the last session.
     func reopen(keepingLogin keepsLogin: Bool) throws(CryptokiError) {
         knownKeys = [:]
-        if !keepsLogin { close() }
+        if !keepsLogin {
+            checkedProof = nil
+            close()
+        }
         let new = try Self.open(slot, call)
         if keepsLogin { close() }
-        handle = new
+        (handle, writing) = new
     }
 
     /// Closes the session. Ignores errors, since there is nothing left to do.
@@ -102,7 +111,11 @@ final class Session {
         mayBeStale = recovery.mayBeStale
         hasUnsettledProof = false
         hasRepeatableLogin = false
+        checkedProof = nil
     }
+
+    /// Ends an attempt. The session keeps no proof.
+    func endAttempt() { checkedProof = nil }
 
     /// Throws `stale` if the token's state is not the expected one and the module may show an old
     /// state. ``RecoveryPolicy`` then repeats the operation with the current state, which counts.
@@ -163,11 +176,13 @@ extension Session {
             throw CryptokiError(
                 .returned(.pinIncorrect), function: error.function, reason: error.reason)
         }
+        if role == .user { checkedProof = proof }
     }
 
     /// Logs out and forgets the handles of private objects. Not an error if there is no login.
     func logout() throws(CryptokiError) {
         knownKeys = [:]
+        checkedProof = nil
         let value = try call.optionalAnswer("C_Logout") { $0.pointee.C_Logout?(handle) }
         switch value {
         case .ok, .userNotLoggedIn: return
@@ -226,7 +241,7 @@ extension Session {
         let unchecked: [ReturnValue] = [
             .ok, .sessionHandleInvalid, .cryptokiNotInitialized, .userAlreadyLoggedIn,
         ]
-        hasUnsettledProof = !unchecked.contains(value)
+        hasUnsettledProof = !unchecked.contains(value) && !profile.failsToRead(value)
         guard value == .ok else { throw CryptokiError(value, from: function) }
     }
 }

@@ -65,7 +65,8 @@ final class GenerationAttempt: Sendable {
             return .conflict(
                 "all slots for such a key are in use (\(used)), and the card does not have the slot \(slot)",
                 recovery: Recovery(
-                    "Adopt an existing key by its URI, or delete one.", .listTokenKeys))
+                    "Adopt an existing key by its URI, or delete one. The keys of removed entries stay in their slots.",
+                    .listTokenKeys))
         }
         return KeystoreError(
             code: .unsupported,
