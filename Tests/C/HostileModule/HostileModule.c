@@ -22,6 +22,9 @@
      FUNCTION refuse TYPE CODE       C_GenerateKeyPair: CODE if the private half has an attribute of TYPE
      FUNCTION drop TYPE              C_GenerateKeyPair: ignores attributes of TYPE of the private half
      FUNCTION id HEX                 C_GenerateKeyPair: another CKA_ID with as many bytes, at most 64
+     FUNCTION unstored CODE          C_GenerateKeyPair: CODE for keys that are not stored (CKA_TOKEN)
+     FUNCTION login CODE             C_GenerateKeyPair: CODE without a login
+     FUNCTION missing                C_GetFunctionList: the list has no pointer to the function
 
    strtoul reads CODE, TYPE and NUMBER. TIMES counts the uses of a line; a changed line starts a new count. The tests build the
    module with BuiltProduct.library. */
@@ -232,6 +235,12 @@ static CK_RV DeriveKey(CK_SESSION_HANDLE session, CK_MECHANISM *mechanism, CK_OB
                        CK_ULONG count, CK_OBJECT_HANDLE *object) {
     PASS(C_DeriveKey, session, mechanism, key, template, count, object);
 }
+static int is_logged_in(CK_SESSION_HANDLE session) {
+    CK_SESSION_INFO info;
+    return base->C_GetSessionInfo(session, &info) == CKR_OK && info.state != CKS_RW_PUBLIC_SESSION &&
+           info.state != CKS_RO_PUBLIC_SESSION;
+}
+
 static CK_RV GenerateKeyPair(CK_SESSION_HANDLE session, CK_MECHANISM *mechanism, CK_ATTRIBUTE *public_template,
                              CK_ULONG public_count, CK_ATTRIBUTE *private_template, CK_ULONG private_count,
                              CK_OBJECT_HANDLE *public_key, CK_OBJECT_HANDLE *private_key) {
@@ -240,6 +249,11 @@ static CK_RV GenerateKeyPair(CK_SESSION_HANDLE session, CK_MECHANISM *mechanism,
     CK_BYTE id[64];
     CK_ULONG count = 0, i;
     if (public_count > LINES || private_count > LINES) return CKR_GENERAL_ERROR;
+    if (find("C_GenerateKeyPair", "unstored", &rule))
+        for (i = 0; i < private_count; i++)
+            if (private_template[i].type == CKA_TOKEN && !*(CK_BBOOL *)private_template[i].pValue)
+                return strtoul(rule.argument, NULL, 0);
+    if (find("C_GenerateKeyPair", "login", &rule) && !is_logged_in(session)) return strtoul(rule.argument, NULL, 0);
     if (find("C_GenerateKeyPair", "refuse", &rule))
         for (i = 0; i < private_count; i++)
             if (private_template[i].type == strtoul(rule.argument, NULL, 0)) return strtoul(rule.more, NULL, 0);
@@ -291,12 +305,7 @@ static CK_RV FindObjects(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE *objects, C
     CK_RV value;
     if (before("C_FindObjects", &value)) return value;
     value = base->C_FindObjects(session, objects, room, count);
-    if (value == CKR_OK && is_told("C_FindObjects", "hidden")) {
-        CK_SESSION_INFO info;
-        if (base->C_GetSessionInfo(session, &info) != CKR_OK || info.state == CKS_RW_PUBLIC_SESSION ||
-            info.state == CKS_RO_PUBLIC_SESSION)
-            *count = 0;
-    }
+    if (value == CKR_OK && is_told("C_FindObjects", "hidden") && !is_logged_in(session)) *count = 0;
     false_length("C_FindObjects", count);
     return value;
 }
@@ -375,6 +384,13 @@ __attribute__((visibility("default"))) CK_RV C_GetFunctionList(CK_FUNCTION_LIST_
     own.C_Sign = Sign;
     own.C_DeriveKey = DeriveKey;
     own.C_DestroyObject = DestroyObject;
+    if (is_told("C_GetSlotInfo", "missing")) own.C_GetSlotInfo = NULL;
+    if (is_told("C_GetSessionInfo", "missing")) own.C_GetSessionInfo = NULL;
+    if (is_told("C_Logout", "missing")) own.C_Logout = NULL;
+    if (is_told("C_Login", "missing")) own.C_Login = NULL;
+    if (is_told("C_SignInit", "missing")) own.C_SignInit = NULL;
+    if (is_told("C_GenerateKeyPair", "missing")) own.C_GenerateKeyPair = NULL;
+    if (is_told("C_DeriveKey", "missing")) own.C_DeriveKey = NULL;
     *list = &own;
     return CKR_OK;
 }

@@ -27,6 +27,26 @@ struct `A keystore on a token in a TPM` {
         }
     }
 
+    @Test(.requires(program: "tpm2_clear"))
+    func `names the cause after the TPM was cleared`() async throws {
+        try await SoftwareTPMToken.withToken { token in
+            let keystore = try Self.keystore(on: token)
+            let prompt = PromptContext(reason: "use a key", container: "tests")
+            let key = try await keystore.createKey(
+                KeyRequest(policy: .pin, prompt: prompt),
+                authorizedBy: ScriptedPresence(pins: token.userPIN))
+            let cleared = try await SystemProgram("tpm2_clear", environment: token.environment)
+                .result(of: ["--tcti", ResourceManager.tcti])
+            try #require(cleared.isSuccess, "\(cleared.text)")
+            let error = await #expect(throws: KeystoreError.self) {
+                try await keystore.sign(
+                    MessageDigest(sha256: "a message".utf8), with: key, for: prompt,
+                    authorizedBy: ScriptedPresence(pins: token.userPIN))
+            }
+            #expect(error?.recovery.contains("cleared") == true, "\(String(describing: error))")
+        }
+    }
+
     private static func keystore(on token: SoftwareTPMToken) throws -> PKCS11Keystore {
         let options = TokenOptions(
             isolation: .always, environment: token.environment, deadlines: .hangLimit)

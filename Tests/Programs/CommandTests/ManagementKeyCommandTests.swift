@@ -124,6 +124,7 @@ struct ManagementKeyCommandTests {
         for outcome in [
             blocked, try await machine.run("doctor"),
             try await machine.run("token", "pin", pins: []),
+            try await machine.run("token", "pin", "--init", pins: []),
         ] {
             #expect(outcome.status == 5)
             let text = outcome.output + outcome.errors

@@ -213,21 +213,13 @@ struct TokenCommandTests {
         #expect(text.contains("it does not protect keys") && text.contains(uri))
     }
 
-    @Test func `a module that cannot be used is listed with the reason`() async throws {
+    @Test func `a named module that cannot be used is an error of token list`() async throws {
         let (machine, token) = try await Machine.withToken()
-        let listed = try await machine.run(
-            "--token", "pkcs11:?module-path=/nonexistent.so", "token", "list", "--json")
-        #expect(listed.status == 0)
-        #expect(try listed.json()["tokens"] == .array([]))
-        let failure = try #require(listed.json()["failures"]?.array?.first)
-        #expect(failure["modulePath"] == "/nonexistent.so")
-        #expect(
-            failure["message"]?.string?.isEmpty == false
-                && failure["recovery"]?.string?.isEmpty == false)
-        let text = try await machine.run(
-            "--token", "pkcs11:?module-path=/nonexistent.so", "token", "list"
-        ).output
-        #expect(text.hasPrefix("No tokens were found, and some modules cannot be used:\n"))
+        let uri = "pkcs11:?module-path=/nonexistent.so"
+        let listed = try await machine.run("--token", uri, "token", "list", "--json")
+        #expect(listed.status == 7)
+        #expect(try listed.json()["error"]?["code"] == "unavailable")
+        #expect(listed.errors.contains("/nonexistent.so"), "\(listed.errors)")
         withExtendedLifetime(token) {}
     }
 

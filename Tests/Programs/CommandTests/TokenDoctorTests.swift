@@ -63,6 +63,19 @@ struct TokenDoctorTests {
         withExtendedLifetime(token) {}
     }
 
+    @Test func `doctor creates a key, which the token does not keep, and says what it did not try`()
+        async throws
+    {
+        let (machine, token) = try await Machine.withToken()
+        let checks = try #require(try await machine.run("doctor", "--json").json()["checks"]?.array)
+        let key = try #require(checks.first { $0["name"] == "token-key" })
+        #expect(key["state"] == "ok")
+        #expect(key["finding"]?.string?.contains("created P-256 keys") == true, "\(key)")
+        #expect(key["finding"]?.string?.hasSuffix("The PIN was not tried.") == true, "\(key)")
+        #expect(try await machine.run("token", "keys").output.hasPrefix("The token shows no keys"))
+        withExtendedLifetime(token) {}
+    }
+
     @Test func `a token that is not initialized is a problem`() async throws {
         let (machine, token) = try await Machine.withToken()
         // SoftHSM2 always has one in addition to the initialized tokens.

@@ -65,6 +65,7 @@ extension TokenAdministrator {
             switch entry.unblocking {
             case .securityOfficer: try await setPIN(of: entry, to: operation)
             case .prefixedSetPIN:
+                guard await cardStatus(of: entry)?.pukAttemptsLeft != 0 else { throw .pukBlocked() }
                 throw .unsupported(
                     reason, recovery: Recovery("Set a new PIN with the PUK.", .unblockPIN))
             case .program(let program):

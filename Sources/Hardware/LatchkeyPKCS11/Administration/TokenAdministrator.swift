@@ -141,18 +141,25 @@ extension TokenAdministrator {
                 && $0.information.model == before.information.model
         }
         let same = named.filter { $0.information.serial == before.information.serial }
-        return try only(
+        let found =
             same.isEmpty
-                ? named.filter { !$0.information.flags.contains(.userPINInitialized) } : same,
-            absent: "the initialized token was not found")
+            ? named.filter { !$0.information.flags.contains(.userPINInitialized) } : same
+        guard !found.isEmpty else {
+            throw KeystoreError(
+                code: .failed,
+                reason: "the token was erased, and its module shows no token with the new label",
+                recovery: Recovery(
+                    "If the token keeps its old label, set its PIN as the security officer.",
+                    .initializeTokenPIN))
+        }
+        return try only(found)
     }
 
     private func only(
-        _ entries: [TokenDirectory.Entry], absent reason: String? = nil
+        _ entries: [TokenDirectory.Entry]
     ) throws(KeystoreError) -> TokenDirectory.Entry {
         guard let entry = entries.first else {
-            throw KeystoreError(
-                CryptokiError(.tokenAbsent, reason: reason ?? "no token matches \(uri)"))
+            throw KeystoreError(CryptokiError(.tokenAbsent, reason: "no token matches \(uri)"))
         }
         guard entries.count == 1 else {
             throw KeystoreError(.ambiguous(entries.map { ($0.information, $0.modulePath) }))

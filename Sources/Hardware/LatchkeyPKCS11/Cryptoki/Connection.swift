@@ -49,13 +49,14 @@ final class Connection: @unchecked Sendable {
                         defer {
                             recovery.hasUnsettledProof = session.hasUnsettledProof
                             recovery.hasRepeatableLogin = session.hasRepeatableLogin
+                            session.endAttempt()
                         }
                         return try work(session)
                     } after: { (step, error) throws(CryptokiError) in
                         try recover(step, after: error)
                     }
                 } catch {
-                    throw finalError(error)
+                    throw finalError(error, after: recovery)
                 }
             })
     }
@@ -230,8 +231,13 @@ final class Connection: @unchecked Sendable {
     }
 
     /// The error that ends the recovery. The next operation opens a new session.
-    private func finalError(_ error: CryptokiError) -> CryptokiError {
+    private func finalError(
+        _ error: CryptokiError, after recovery: RecoveryPolicy
+    ) -> CryptokiError {
         switch error.returnValue {
+        case .userNotLoggedIn where recovery.hasLoggedInAgain: return .loginWithoutEffect(error)
+        case nil where error.kind == .loginNeeded && recovery.hasLoggedInAgain:
+            return .loginWithoutEffect(error)
         case .deviceRemoved, .tokenNotPresent, .tokenNotRecognized, .slotIDInvalid:
             session = nil
             return CryptokiError(

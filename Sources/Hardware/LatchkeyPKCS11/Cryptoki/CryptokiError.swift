@@ -94,6 +94,22 @@ package struct CryptokiError: Error, Sendable {
     }
 }
 
+extension CryptokiError {
+    /// The next step for a token of an unknown kind that is absent.
+    static let connectAnyToken =
+        "Connect the token, or start the program that provides it. For a smart card, check that pcscd runs."
+
+    /// The token accepted a proof twice and refuses the operation for lack of a login.
+    static func loginWithoutEffect(_ error: CryptokiError) -> CryptokiError {
+        CryptokiError(
+            .unsupported, function: error.function,
+            reason: "the token accepted the PIN and still answers that it needs a login (\(error))",
+            recovery:
+                "Use another key or module: this module does not use the key after a login, or requires another one for each use."
+        )
+    }
+}
+
 extension CryptokiError: Equatable {
     package static func == (left: CryptokiError, right: CryptokiError) -> Bool {
         left.kind == right.kind
@@ -119,6 +135,8 @@ package enum ModuleFailure: Hashable, Sendable {
     case proxy
     /// The dynamic loader refuses the file, for example because a library is missing.
     case unloadable
+    /// `C_GetFunctionList` failed.
+    case noFunctions
     /// `C_Initialize` answered with this code.
     case initializeFailed(ReturnValue)
     /// Loading or `C_Initialize` did not return.
@@ -180,6 +198,7 @@ extension ReturnValue {
     static let userAlreadyLoggedIn = ReturnValue(rawValue: 0x100)
     static let userNotLoggedIn = ReturnValue(rawValue: 0x101)
     static let userPINNotInitialized = ReturnValue(rawValue: 0x102)
+    static let userAnotherAlreadyLoggedIn = ReturnValue(rawValue: 0x104)
     static let userTypeInvalid = ReturnValue(rawValue: 0x103)
     static let domainParamsInvalid = ReturnValue(rawValue: 0x130)
     static let curveNotSupported = ReturnValue(rawValue: 0x140)

@@ -68,6 +68,9 @@ final class RecoveryPolicy {
     /// Whether the module was restarted in this operation.
     var hasRestarted: Bool { tried.contains(.restartModule) }
 
+    /// Whether an accepted proof was sent again, and so the token does not lack it.
+    var hasLoggedInAgain: Bool { tried.contains(.logInAgain) }
+
     /// Does `work`, and repeats it after each step that ``next(after:)`` names, as long as a task
     /// waits for the result.
     func repeating<R>(
@@ -106,8 +109,8 @@ final class RecoveryPolicy {
     private func steps(for error: CryptokiError) -> [Step] {
         let restart = cachesState ? [Step.restartModule] : []
         let isUncertain =
-            error.returnValue == .generalError
-            || error.kind == .tokenAbsent || error.kind == .stale && isSearch
+            profile.failsToRead(error.returnValue) || error.kind == .tokenAbsent
+            || error.kind == .stale
         if profile.failsDuringWrites, isUncertain {
             return (1...Self.maximumRereadings).map { .readTokenAgain(attempt: $0) }
         }

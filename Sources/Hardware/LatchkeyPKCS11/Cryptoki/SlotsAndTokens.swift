@@ -213,7 +213,7 @@ extension Caller {
     ///   software.
     private func slotInfo(_ slot: UInt) throws(CryptokiError) -> CK_SLOT_INFO {
         var info = CK_SLOT_INFO()
-        let value = try answer("C_GetSlotInfo") { $0.pointee.C_GetSlotInfo?(slot, &info) }
+        let value = try optionalAnswer("C_GetSlotInfo") { $0.pointee.C_GetSlotInfo?(slot, &info) }
         return value == .ok ? info : CK_SLOT_INFO()
     }
 

@@ -52,8 +52,16 @@ public struct TokenDirectory: Sendable {
     public static func read(
         configured: Bool = true, paths: [String] = [], options: TokenOptions = TokenOptions()
     ) async -> TokenDirectory {
-        let all = (configured ? ConfiguredModules().entries.map(\.path) : []) + paths
-        let remotes = configured ? ConfiguredModules().remotes : []
+        let modules = ConfiguredModules()
+        return await read(
+            paths: (configured ? modules.entries.map(\.path) : []) + paths, options: options,
+            remotes: configured ? modules.remotes : [])
+    }
+
+    /// - Parameter remotes: Configurations with `remote:`, each of which becomes a failure.
+    private static func read(
+        paths: [String], options: TokenOptions, remotes: [String]
+    ) async -> TokenDirectory {
         let skipped = remotes.map { name in
             Failure(
                 modulePath: "\(name).module",
@@ -65,7 +73,7 @@ public struct TokenDirectory: Sendable {
                     )))
         }
         return await withTaskGroup { group in
-            for path in Module.files(all) {
+            for path in Module.files(paths) {
                 group.addTask { await readModule(path, options) }
             }
             var parts: [TokenDirectory] = []
@@ -118,7 +126,9 @@ extension TokenDirectory {
                 tokens: [],
                 failures: [Failure(modulePath: uri.moduleName ?? uri.string, error: error)])
         }
-        let all = await read(configured: false, paths: paths, options: options)
+        let all = await read(
+            paths: paths, options: options,
+            remotes: uri.namesModule ? [] : ConfiguredModules().remotes)
         guard isMatching else { return all }
         return TokenDirectory(
             tokens: all.tokens.filter { uri.matches($0.information) }, failures: all.failures)

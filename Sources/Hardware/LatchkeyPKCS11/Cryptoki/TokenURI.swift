@@ -24,6 +24,8 @@ public struct TokenURI: Hashable, Sendable {
     package let modulePath: String?
     /// `module-name`: the name of a module that p11-kit configures.
     package let moduleName: String?
+    /// Whether it names a module; otherwise it means all modules that p11-kit configures.
+    package var namesModule: Bool { modulePath != nil || moduleName != nil }
 
     /// - Throws: ``CryptokiError`` of kind `invalidURI`. Its text never contains the URI, which may
     ///   contain a secret.
@@ -342,7 +344,10 @@ extension Module {
         if slots.isEmpty, try caller.slots(withToken: false).isEmpty {
             throw CryptokiError(
                 .noReaders, function: "C_GetSlotList",
-                reason: "the module sees no reader, or pcscd does not let this user see one")
+                reason: profile.hasCards
+                    ? "the module sees no reader, or pcscd does not let this user see one"
+                    : "the module shows no slot for a token",
+                recovery: profile.hasCards ? nil : Recovery(CryptokiError.connectAnyToken))
         }
         return slots.map { slot in
             Result { () throws(CryptokiError) in try caller.tokenInformation(slot: slot) }

@@ -9,16 +9,29 @@ extension KeystoreError {
     {
         let (code, reason, recovery): Meaning =
             switch error.kind {
-            case .returned(.generalError) where profile?.failsDuringWrites == true:
+            case .returned(let value) where profile?.failsToRead(value) == true:
                 (
                     .transient, "the token's module failed: \(error)",
                     "Try again: another process may have been writing to the token."
+                )
+            case .returned(.generalError)
+            where profile?.family == .tpm2 && error.function == "C_Login":
+                (
+                    .failed, "the TPM does not load the token's keys, or does not answer: \(error)",
+                    "Check that the TPM responds. If it was cleared or replaced (`tpm2_clear`), the token and its keys are lost: "
+                        + "remove the token (`tpm2_ptool destroy`), create another one, and set up again."
                 )
             case .returned(let value):
                 secret.meaning(of: value, profile) ?? value.meaning(in: error)
             case .malformed: (.failed, error.description, reportAdvice)
             case .module(let failure):
                 (.unavailable, error.reason, error.recovery ?? Recovery(failure.recovery))
+            // Programs that hold cards do not matter to other tokens.
+            case .tokenAbsent where profile?.hasCards == false:
+                (
+                    .unavailable, error.reason,
+                    error.recovery ?? Recovery(CryptokiError.connectAnyToken, .listTokens)
+                )
             case let kind:
                 (kind.codeAndRecovery.0, error.reason, error.recovery ?? kind.codeAndRecovery.1)
             }
@@ -81,7 +94,13 @@ extension CryptokiError.Kind {
                 .unsupported,
                 Recovery("Use a P-256 key. To create one, omit `id=` in the URI.", .listTokenKeys)
             )
-        case .occupied: (.conflict, "Adopt the existing key by its URI, or delete it first.")
+        case .occupied:
+            (
+                .conflict,
+                Recovery(
+                    "Adopt the existing key by its URI, or delete it first. On a card, the keys of removed entries stay in their slots.",
+                    .listTokenKeys)
+            )
         case .locked: (.transient, "Try again when no other program creates a key on the token.")
         case .lockUnavailable:
             (
@@ -120,13 +139,16 @@ extension ModuleFailure {
             "Change the owner of the file to root or to you (chown) and make it writable only by the owner (chmod go-w)."
         case .wrongArchitecture: "Install the module for this machine's architecture."
         case .unloadable: "Install the missing libraries; `ldd` lists them."
+        case .noFunctions:
+            "Check the module's own settings: some need a configuration file or an environment variable before they are loaded."
         case .proxy:
             "Remove `module-path=` from the URI: Latchkey then uses each module that p11-kit configures."
         case .initializeFailed(.argumentsBad):
             "Check the module's requirements. One that needs parameters, such as NSS softoken, gets them from `x-init-reserved` "
                 + "in its p11-kit configuration (pkcs11.conf(5))."
         case .initializeFailed:
-            "Check that the module's requirements (pcscd, a TPM, its configuration) are met."
+            "Check that the module's requirements are met: pcscd, a TPM, its configuration, and for a token in files that you can "
+                + "read and write them."
         case .hanging:
             "Check that the module's requirements (pcscd, a TPM) respond, and restart this program."
         case .notIsolated:
@@ -149,6 +171,11 @@ extension ReturnValue {
             )
         case .userNotLoggedIn:
             (.transient, "the token requires its PIN again", "Try again with the token's PIN.")
+        case .userAnotherAlreadyLoggedIn:
+            (
+                .transient, "another role is logged in to the token",
+                "Try again when the other operations of this program on the token have ended."
+            )
         case .functionCanceled, .cancel, .functionRejected:
             (
                 .cancelled, "the operation was cancelled at the token",

@@ -46,34 +46,8 @@ extension PKCS11Keystore {
         }
     }
 
-    /// Checks whether a key can be created or adopted now, as ``createKey(_:authorizedBy:)`` does
-    /// before its first prompt. Does not prompt.
-    ///
-    /// - Parameter policy: nil for the policy of the token's own user verification.
-    /// - Returns: The slot for the new key on a PIV card, and whether the card is known to have this
-    ///   slot; on another token, whether it shows the key that the URI names by `id`. Cards without
-    ///   attestation may lack retired slots, and modules show a missing slot as free.
-    /// - Throws: `KeystoreError`, as ``createKey(_:authorizedBy:)``.
-    package func checkCreation(
-        of policy: AccessPolicy? = nil
-    ) async throws(KeystoreError) -> (slot: PIVSlot?, isKnown: Bool) {
-        do throws(KeystoreError) {
-            let (snapshot, place) = try await prepareCreation(policy)
-            guard let slot = place?.slots?.first(where: { $0.id == place?.id }) else {
-                return (nil, uri.keyID == nil || snapshot.publicKey != nil)
-            }
-            let isKnown = try await snapshot.token.inspect { (session) throws(CryptokiError) in
-                guard slot.isRetired else { return true }
-                return try session.hasAttestationKey()
-            }
-            return (slot, isKnown)
-        } catch {
-            throw error.during(uri.namesKey ? "adopt a key" : "create a key")
-        }
-    }
-
     /// - Returns: The token, and the place for a new key; nil if the URI names a key to adopt.
-    private func prepareCreation(
+    func prepareCreation(
         _ policy: AccessPolicy?
     ) async throws(KeystoreError) -> (TokenSnapshot, NewKeyPlace?) {
         let snapshot = try await takeSnapshot(for: uri.keyID, label: uri.keyLabel)
@@ -333,7 +307,7 @@ extension PKCS11Keystore {
 }
 
 /// The place for a new key: its `CKA_ID`, and the slots of a PIV card from which it was chosen.
-private struct NewKeyPlace {
+struct NewKeyPlace {
     /// nil for a token that accepts any `CKA_ID`.
     let slots: [PIVSlot]?
     let id: Data

@@ -81,14 +81,18 @@ extension PKCS11Keystore {
                 try session.visibleKeys()
             }
             return keys.map { key in
+                let problem =
+                    key.label == KeyPairRequest.sealingLabel
+                    ? "Latchkey seals secrets with it, which are lost if it is deleted"
+                    : key.problem
                 let name = TokenName(snapshot.information, id: key.id)
                 let uri = name.uri(
                     inModule: snapshot.token.module.path,
                     keyLabel: key.sharesID ? key.label : nil)
                 return TokenKeyListing(
-                    uri: key.problem == nil ? uri : nil,
+                    uri: problem == nil ? uri : nil,
                     id: key.id, slot: snapshot.profile.isPIV ? PIVSlot(id: key.id) : nil,
-                    label: key.label, publicKey: key.publicKey, problem: key.problem)
+                    label: key.label, publicKey: key.publicKey, problem: problem)
             }
         } catch {
             throw error.during("list the token's keys")

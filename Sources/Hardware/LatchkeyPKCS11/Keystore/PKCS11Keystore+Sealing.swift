@@ -36,10 +36,7 @@ extension PKCS11Keystore {
                 switch try await keyEstablishment(on: snapshot) {
                 case .agreement: try await agreeOnSecret(policy, snapshot, prompt, presence)
                 case .signature: try await signForSecret(policy, snapshot, prompt, presence)
-                case nil:
-                    throw KeystoreError.unsupported(
-                        "the token's module has neither key agreement (ECDH) nor RSA signatures",
-                        recovery: "Use a token that has one of them, or keep the secret in memory.")
+                case nil: throw KeystoreError.noKeyEstablishment
                 }
             do {
                 let box = try SealedBox(
@@ -132,10 +129,13 @@ extension PKCS11Keystore {
 }
 
 extension KeyPairRequest {
+    /// The label of Latchkey's sealing keys.
+    static let sealingLabel = "Latchkey sealing"
+
     /// A request for the sealing key of a policy.
     init(sealing use: Use, id: Data, policy: AccessPolicy) {
         self.init(
-            id: id, label: "Latchkey sealing", use: use, isPrivate: policy.requirement != .none,
+            id: id, label: Self.sealingLabel, use: use, isPrivate: policy.requirement != .none,
             alwaysAuthenticates: false)
     }
 
@@ -146,6 +146,14 @@ extension KeyPairRequest {
             SHA256.hash(
                 data: Data("Latchkey sealing key \(establishment.rawValue): \(access)".utf8)
             ).prefix(16))
+    }
+}
+
+extension KeystoreError {
+    static var noKeyEstablishment: KeystoreError {
+        .unsupported(
+            "the token's module has neither key agreement (ECDH) nor RSA signatures",
+            recovery: "Use a token that has one of them, or keep the secret in memory.")
     }
 }
 

@@ -254,7 +254,12 @@ extension PKCS11Keystore {
                     try session.publicKey(id: id, label: label, hash: publicKeyHash)
                 }
                 let hash = publicKey?.fingerprint
-                try session.confirm(id == nil || hash != nil && hash == publicKeyHash ?? hash)
+                // SoftHSM2 shows a token without its PIN while another process writes to it.
+                let failsDuringWrites = session.profile.failsDuringWrites
+                try session.confirm(
+                    failsDuringWrites
+                        ? information.flags.contains(.userPINInitialized)
+                        : id == nil || hash != nil && hash == publicKeyHash ?? hash)
                 return (information, publicKey)
             }
             return TokenSnapshot(

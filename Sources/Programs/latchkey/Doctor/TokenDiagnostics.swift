@@ -21,24 +21,19 @@ struct TokenDiagnostics {
         return checks + [await pin(entry), await creation(), revocation] + limits(entry)
     }
 
-    /// Makes the checks of `key create` before its prompts.
+    /// Makes the checks of `key create` before its prompts, and creates a key that the token does
+    /// not store.
     private func creation() async -> Check {
         let name = "token-key"
         do throws(KeystoreError) {
-            let (slot, isKnown) = try await PKCS11Keystore(uri: uri, options: options)
-                .checkCreation()
-            guard let slot else {
-                guard isKnown else {
-                    return .warning(
-                        name, "The token does not show the named key without a login.",
-                        advice: "Try ‘latchkey key create’, which prompts for the PIN.")
-                }
-                return .ok(
-                    name,
-                    uri.namesKey
-                        ? "The named key can be adopted." : "The token can create P-256 keys.")
+            let check = try await PKCS11Keystore(uri: uri, options: options).checkCreation()
+            if let failure = check.sealingFailure {
+                return .warning(
+                    name, "The token can have keys, but cannot seal secrets. \(failure)",
+                    advice: failure.advice)
             }
-            guard isKnown else {
+            guard let slot = check.slot else { return creation(check) }
+            guard check.isKnown else {
                 return .warning(
                     name,
                     "The slots that every PIV card has are in use, and this card may not have the slot \(slot).",
@@ -47,10 +42,36 @@ struct TokenDiagnostics {
                 )
             }
             return .ok(
-                name, "The card can create P-256 keys. The next one is created in the slot \(slot)."
+                name,
+                "The next key is created in the slot \(slot). This was not tried: it requires the management key."
             )
         } catch {
             return .problem(name, error)
+        }
+    }
+
+    private func creation(_ check: CreationCheck) -> Check {
+        let name = "token-key"
+        guard check.isKnown else {
+            return .warning(
+                name, "The token does not show the named key without a login.",
+                advice: "Try ‘latchkey key create’, which prompts for the PIN.")
+        }
+        switch check.rehearsal {
+        case .passed:
+            return .ok(
+                name,
+                "The token created P-256 keys, used them and deleted them, without a login. The PIN was not tried."
+            )
+        case .notTried(let reason):
+            return .ok(
+                name,
+                (uri.namesKey ? "The named key can be adopted" : "The token can create P-256 keys")
+                    + ", as its module reports. This was not tried: \(reason).")
+        case .refused(let answer):
+            return .warning(
+                name, "The token did not create a key for one session: \(answer).",
+                advice: "Try ‘latchkey key create’, which stores the key.")
         }
     }
 

@@ -20,7 +20,7 @@ extension TokenCommand {
             abstract: "List the tokens of this machine's PKCS#11 modules. Does not prompt.",
             discussion: """
                 The modules are those in the p11-kit configuration, or the one in --token. If a module cannot be \
-                used, the list gives the reason.
+                used, the list gives the reason. If it is the one in --token, the command fails.
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
@@ -34,9 +34,16 @@ extension TokenCommand {
                 }
                 return await TokenDirectory.read(uri, options: options)
             }
-            return TokenListReport(
+            let found =
                 arguments.program.verbose
-                    ? await directory() : await StandardStreams.withoutForeignMessages(directory))
+                ? await directory() : await StandardStreams.withoutForeignMessages(directory)
+            // The module that the user named can't be used.
+            if context.settings.token?.namesModule == true, found.tokens.isEmpty,
+                let failure = found.failures.first
+            {
+                throw failure.keystoreError
+            }
+            return TokenListReport(found)
         }
     }
 

@@ -68,7 +68,11 @@ struct AdoptionTests {
         #expect(presence.requests.count == 1)
     }
 
-    @Test func `an extractable key is refused`() async throws {
+    @Test(arguments: [
+        (["--extractable"], "the token allows extracting the key"),
+        (["--sensitive"], "the key was imported into the token"),
+    ])
+    func `an imported key is refused`(_ options: [String], _ reason: String) async throws {
         let directory = try TemporaryDirectory()
         let path = directory.path(of: "key.der")
         let made = try await KeystoreBench.program(
@@ -81,14 +85,13 @@ struct AdoptionTests {
         for type in ["privkey", "pubkey"] {
             let source = type == "privkey" ? path : try await publicHalf(of: path, in: directory)
             let written = try await KeystoreBench.pkcs11Tool(
-                "--write-object", source, "--type", type, "--id", "0c", "--usage-sign",
-                "--extractable")
+                ["--write-object", source, "--type", type, "--id", "0c", "--usage-sign"] + options)
             try #require(written.isSuccess, "\(written.text)")
         }
         let error = try await KeystoreBench.error {
             _ = try await KeystoreBench.key(on: KeystoreBench.keystore(naming: ";id=%0c"), .pin)
         }
-        #expect(error.reason.contains("the token allows extracting the key"), "\(error)")
+        #expect(error.reason.contains(reason), "\(error)")
     }
 
     @Test func `deleting an adopted key leaves it on the token`() async throws {

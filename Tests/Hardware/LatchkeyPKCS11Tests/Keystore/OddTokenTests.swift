@@ -15,40 +15,71 @@ struct OddTokenTests {
             uri: hostile.uri, options: PKCS11Options(token: HostileToken.quick))
     }
 
-    @Test(arguments: [
-        // CKA_ALWAYS_AUTHENTICATE and CKA_EXTRACTABLE.
-        "C_GenerateKeyPair refuse 0x202 0x10", "C_GenerateKeyPair refuse 0x202 0x12",
-        "C_GenerateKeyPair refuse 0x202 0x13", "C_GenerateKeyPair refuse 0x202 0xd1",
-        "C_GenerateKeyPair refuse 0x162 0x12", "C_GenerateKeyPair refuse 0x162 0x13",
-        "C_GenerateKeyPair refuse 0x162 0xd1", "C_GenerateKeyPair drop 0x202",
-        "C_Login context 0x103", "C_Login context 0x54", "C_Login context 0x100",
-        "C_Login return 0x100 1",
-        "C_GetSessionInfo return 0x54", "C_Logout return 0x54",
-        "C_FindObjects hidden", "C_GetTokenInfo nul",
-        "C_GetTokenInfo blank 0x30", "C_GetTokenInfo blank 0x5", "C_GetTokenInfo blank 0x190",
-    ])
-    func `keys and secrets work on a token that behaves so`(_ behaviour: String) async throws {
+    @Test func `a login for one use counts only if the token has checked its PIN`() async throws {
+        let key = try await KeystoreBench.key(on: KeystoreBench.keystore(), .pin)
+        let id = try DigestedStructure.parsed(key.blob, as: TokenKeyBlob.self).name.id
         let hostile = try HostileToken()
-        try hostile.tell(behaviour)
-        let keystore = try keystore(hostile)
-        let key = try await KeystoreBench.key(on: keystore, .pin)
-        for _ in 0..<2 {
-            let signature = try await KeystoreBench.sign(with: key, on: keystore)
-            #expect(key.publicKey.isValid(signature, for: KeystoreBench.digest))
+        // CKR_USER_ALREADY_LOGGED_IN, as if there were no login for one use.
+        try hostile.tell("C_Login context 0x100")
+        let token = try await hostile.token()
+        let (pin, wrong) = (LoginProof.pin(try PIN("correct")), LoginProof.pin(try PIN("wrong")))
+        let sign = {
+            @Sendable (session: Session, proof: LoginProof) throws(CryptokiError) -> ECDSASignature
+            in
+            let key = try session.key(id: id)
+            return try session.sign(KeystoreBench.digest, with: key, proof: proof)
         }
-        let secret = SecretBytes.random(count: 32)
-        for _ in 0..<2 {
-            let sealed = try await keystore.seal(
-                secret, policy: .pin, for: KeystoreBench.prompt,
-                authorizedBy: ScriptedPresence(pins: "correct"))
-            let opened = try await keystore.unseal(
-                sealed, for: KeystoreBench.prompt, authorizedBy: ScriptedPresence(pins: "correct"))
-            #expect(opened == secret)
+        let signature = try await token.withSession { session throws(CryptokiError) in
+            try session.login(.user, with: pin)
+            return try sign(session, pin)
         }
-        try await keystore.delete(
-            key, for: KeystoreBench.prompt, authorizedBy: ScriptedPresence(pins: "correct"))
-        // The sealing key stays.
-        #expect(try await privateKeys() == 1)
+        #expect(key.publicKey.isValid(signature, for: KeystoreBench.digest))
+        // The login is of an earlier operation.
+        var error = await cryptokiError { () throws(CryptokiError) in
+            _ = try await token.withSession { session throws(CryptokiError) in
+                try sign(session, pin)
+            }
+        }
+        #expect(error?.kind == .noContextLogin)
+        error = await cryptokiError { () throws(CryptokiError) in
+            _ = try await token.withSession { session throws(CryptokiError) in
+                try session.login(.user, with: pin)
+                return try sign(session, wrong)
+            }
+        }
+        #expect(error?.kind == .noContextLogin)
+    }
+
+    @Test(arguments: [
+        // SoftHSM2 while another process writes: CKR_GENERAL_ERROR, CKR_USER_PIN_NOT_INITIALIZED.
+        "C_Login return 0x5 1", "C_Login return 0x102 1",
+    ])
+    func `a login that met a write of another process is repeated`(_ answer: String) async throws {
+        let key = try await KeystoreBench.key(on: KeystoreBench.keystore(), .pin)
+        let hostile = try HostileToken()
+        try hostile.tell(answer)
+        let presence = ScriptedPresence(pins: "correct")
+        _ = try await KeystoreBench.sign(with: key, on: keystore(hostile), presence)
+        #expect(presence.requests.count == 1)
+        try hostile.tell(answer.replacing(" 1", with: "", maxReplacements: 1))
+        let error = try await KeystoreBench.error {
+            _ = try await KeystoreBench.sign(with: key, on: keystore(hostile))
+        }
+        #expect(error.code == .transient)
+        #expect(error.recoveryAction.actions.isEmpty, "\(error)")
+    }
+
+    @Test func `a token that wants a login after each login is not asked to try again`()
+        async throws
+    {
+        let key = try await KeystoreBench.key(on: KeystoreBench.keystore(), .pin)
+        let hostile = try HostileToken()
+        try hostile.tell("C_SignInit return 0x101")
+        let error = try await KeystoreBench.error {
+            _ = try await KeystoreBench.sign(with: key, on: keystore(hostile))
+        }
+        #expect(error.code == .unsupported)
+        #expect(error.reason.contains("accepted the PIN"), "\(error)")
     }
 
     @Test func `a token chooses the CKA_ID of a key, but not that of another key`() async throws {
@@ -158,6 +189,17 @@ struct OddTokenTests {
         let listed = try await KeystoreBench.keystore().keys()
         #expect(Set(listed.map(\.label)).isSuperset(of: ["odd", "oddab"]))
         for key in listed { #expect(key.uri == nil && key.problem != nil, "\(key)") }
+    }
+
+    @Test func `the key that seals secrets is listed as such, and not for adoption`() async throws {
+        let keystore = try KeystoreBench.keystore()
+        _ = try await keystore.seal(
+            .random(count: 32), policy: .none, for: KeystoreBench.prompt,
+            authorizedBy: ScriptedPresence(pins: "correct"))
+        let listed = try await keystore.keys()
+        #expect(listed.count == 1)
+        #expect(listed.first?.uri == nil)
+        #expect(listed.first?.problem?.contains("seals secrets") == true, "\(listed)")
     }
 
     @Test func `the stored serial number chooses among several tokens`() async throws {
