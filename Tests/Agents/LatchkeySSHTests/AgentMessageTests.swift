@@ -53,6 +53,7 @@ struct AgentMessageTests {
                 try OtherAgentAnswer.identities(Array(whole.prefix(count)))
             }
         }
+        #expect(try OtherAgentAnswer.identities([5]).isEmpty)
         #expect(throws: SSHFormatError.self) { try OtherAgentAnswer.identities(whole + [0]) }
         #expect(throws: SSHFormatError.self) { try OtherAgentAnswer.identities(list([[]])) }
         let many = list((0...2048).map { [UInt8($0 >> 8), UInt8($0 & 255)] })

@@ -35,12 +35,15 @@ package enum OtherAgentAnswer {
     /// The maximum length of a comment in characters.
     private static let commentLimit = 256
 
-    /// Reads SSH_AGENT_IDENTITIES_ANSWER.
+    /// Reads SSH_AGENT_IDENTITIES_ANSWER. An agent that answers with a failure lists nothing.
     package static func identities(_ message: [UInt8]) throws(SSHFormatError) -> [AgentIdentity] {
         var reader = SSHReader(message)
-        guard try reader.byte() == 12 else {
-            throw SSHFormatError("the other agent lists no keys")
+        let type = try reader.byte()
+        if type == 5 {
+            try reader.end()
+            return []
         }
+        guard type == 12 else { throw SSHFormatError("the other agent lists no keys") }
         let count = try reader.uint32()
         guard count <= AgentIdentity.maximumCount else {
             throw SSHFormatError("the other agent lists too many keys")
