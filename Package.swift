@@ -164,7 +164,7 @@ let apps: Room = [
 ]
 let backends = "Latchkey LatchkeyTPM LatchkeyPKCS11 LatchkeyPresence"
 let agents: Room = [
-    "LatchkeySSH": "Latchkey Crypto CryptoExtras",
+    "LatchkeySSH": "Latchkey LatchkeyPlatform Crypto CryptoExtras",
     "LatchkeyPasskeys": "Latchkey Crypto CryptoExtras",
 ]
 let agentPrograms: Room = [

@@ -31,12 +31,17 @@ struct AgentConnection {
     /// closed for another one.
     func serve() {
         let session = ClientSession(requester)
+        let other = service.otherAgent.map {
+            OtherAgentConnection($0, client: descriptor, clientProcess: requester.process)
+        }
         var buffer = FrameBuffer()
         while true {
             do throws(SSHFormatError) {
                 guard let message = try receive(&buffer) else { return }
                 connections.answer(descriptor, isAnswered: true)
-                let answer = answer(message, session)
+                let answer = answer(message, session).map { reply in
+                    Self.answer(message, reply, session.isOfAgent ? nil : other)
+                }
                 if session.origin.isForwarded { connections.forward(descriptor) }
                 connections.answer(descriptor, isAnswered: false)
                 guard let answer, send(answer.frame) else { return }
@@ -44,6 +49,22 @@ struct AgentConnection {
                 service.refusals.notice("closed a connection: \(error)", session)
                 return
             }
+        }
+    }
+
+    /// Completes a reply with the part of the other agent.
+    private static func answer(
+        _ message: [UInt8], _ reply: AgentReply, _ other: OtherAgentConnection?
+    ) -> AgentAnswer {
+        switch reply {
+        case .own(let answer): return answer
+        case .bound(let answer):
+            other?.bind(message)
+            return answer
+        case .identities(let own):
+            return .identities(AgentIdentity.merged(own, other?.identities() ?? []))
+        case .otherSignature: return other?.signature(message) ?? .failure
+        case .other: return other?.answer(message) ?? .failure
         }
     }
 
@@ -93,13 +114,13 @@ struct AgentConnection {
     /// Runs the request in a task, and blocks this thread until the task ends.
     ///
     /// - Returns: nil if the client closed the connection in the meantime.
-    private func answer(_ message: [UInt8], _ session: ClientSession) -> AgentAnswer? {
+    private func answer(_ message: [UInt8], _ session: ClientSession) -> AgentReply? {
         let finished = WakeUp()
-        guard finished.isOpen else { return .failure }
-        let result = AnswerBox()
+        guard finished.isOpen else { return .own(.failure) }
+        let result = ReplyBox()
         let task = Task { [service] in
-            let answer = await service.answer(message, session)
-            result.answer.withLock { $0 = answer }
+            let reply = await service.answer(message, session)
+            result.reply.withLock { $0 = reply }
             finished.wake()
         }
         var isOpen = true
@@ -114,12 +135,12 @@ struct AgentConnection {
                 isOpen = false
                 task.cancel()
             }
-            if ready.isWoken { return isOpen ? result.answer.withLock(\.self) : nil }
+            if ready.isWoken { return isOpen ? result.reply.withLock(\.self) : nil }
         }
     }
 
-    private final class AnswerBox: Sendable {
-        let answer = Mutex<AgentAnswer?>(nil)
+    private final class ReplyBox: Sendable {
+        let reply = Mutex<AgentReply?>(nil)
     }
 }
 
@@ -127,8 +148,14 @@ struct AgentConnection {
 final class ClientSession: Sendable {
     let requester: Requester
     let bindings = Mutex(SessionBindings())
+    private let ownKeysOnly = Atomic(false)
 
     init(_ requester: Requester) { self.requester = requester }
+
+    /// Whether the client is an agent that asks for the keys of this agent only.
+    var isOfAgent: Bool { ownKeysOnly.load(ordering: .sequentiallyConsistent) }
+
+    func limitToOwnKeys() { ownKeysOnly.store(true, ordering: .sequentiallyConsistent) }
 
     var origin: RequestOrigin {
         RequestOrigin(process: requester.process, bindings: bindings.withLock(\.self))

@@ -32,6 +32,14 @@ struct AgentProgram: ServiceProgram {
         ))
     var knownHosts: String?
 
+    @Option(
+        help: ArgumentHelp(
+            """
+            The socket of your other SSH agent, which gets the requests for other keys; none for no agent. \
+            (LATCHKEY_AGENT_SOCKET; default: SSH_AUTH_SOCK)
+            """, valueName: "path"))
+    var agentSocket: String?
+
     @OptionGroup var options: ProgramOptions
 
     var isVerbose: Bool { options.verbose }
@@ -39,7 +47,8 @@ struct AgentProgram: ServiceProgram {
     static func main() async { await runToEnd() }
 
     func serve(environment: [String: String], log: Logger) async throws {
-        let settings = try ProgramSettings(options, environment: environment)
+        let settings = try ProgramSettings(
+            options, others: ["agent-socket": agentSocket], environment: environment)
         let presence = BrokeredPresence(
             pins: try settings.pins(environment: environment),
             broker: SystemPresenceBroker { _, _ in }, preferring: settings.preference)
@@ -49,7 +58,11 @@ struct AgentProgram: ServiceProgram {
             files: AgentService.HostFiles(
                 knownHosts: knownHosts?.split(separator: ":").map(String.init)
                     ?? KnownHosts.defaultFiles(home: environment["HOME"]),
-                configurations: HostNames.defaultFiles(home: environment["HOME"])), log: log)
+                configurations: HostNames.defaultFiles(home: environment["HOME"])),
+            otherAgent: try otherAgent(settings, environment, besides: listener, log),
+            refusals: RefusalLog(
+                log, notification: DesktopNotification(environment: environment)), log: log
+        ) { (settings.pinSource ?? .pinentry).obstacle(environment: environment) }
         let observer = Task {
             await SessionLockObserver().repeatedly {
                 await service.lock()
@@ -63,8 +76,31 @@ struct AgentProgram: ServiceProgram {
         try server.start()
         log.notice(
             "serving SSH keys",
-            metadata: ["container": "\(settings.container)", "socket": "\(socket ?? "systemd")"])
+            metadata: [
+                "container": "\(settings.container)", "socket": "\(socket ?? "systemd")",
+                "otherAgent": "\(service.otherAgent?.path ?? "none")",
+            ])
         await waitForEnd()
         server.stop()
+    }
+
+    private func otherAgent(
+        _ settings: ProgramSettings, _ environment: [String: String],
+        besides listener: ListeningSocket, _ log: Logger
+    ) throws(KeystoreError) -> OtherAgent? {
+        guard let path = settings.agentSocket else {
+            // The clients of this agent may have the same variable.
+            let usual = environment["SSH_AUTH_SOCK"] ?? ""
+            return usual.hasPrefix("/") ? OtherAgent(path: usual, besides: listener, log: log) : nil
+        }
+        guard path != "none" else { return nil }
+        guard path.hasPrefix("/") else {
+            throw settings.invalid(
+                "agent-socket", "‘\(path)’ is neither an absolute path nor none")
+        }
+        guard let other = OtherAgent(path: path, besides: listener, log: log) else {
+            throw settings.invalid("agent-socket", "‘\(path)’ is the socket of this agent")
+        }
+        return other
     }
 }

@@ -11,6 +11,9 @@ actor AgentService {
     private let files: HostFiles
     private let log: Logger
     let refusals: RefusalLog
+    /// nil if this agent answers all requests itself.
+    nonisolated let otherAgent: OtherAgent?
+    private let promptObstacle: @Sendable () -> KeystoreError?
     private let prompts = PromptQueue()
     private var opened: Opened?
 
@@ -28,30 +31,42 @@ actor AgentService {
         var keystores: [String: any Keystore] = [:]
     }
 
+    /// - Parameters:
+    ///   - promptObstacle: The reason why `presence` cannot prompt, as far as it is known.
     init(
-        _ settings: ProgramSettings, presence: any PresenceAuthority, files: HostFiles, log: Logger
+        _ settings: ProgramSettings, presence: any PresenceAuthority, files: HostFiles,
+        otherAgent: OtherAgent?, refusals: RefusalLog, log: Logger,
+        promptObstacle: @escaping @Sendable () -> KeystoreError?
     ) {
         (self.settings, self.presence) = (settings, presence)
-        (self.files, self.log, refusals) = (files, log, RefusalLog(log))
+        (self.files, self.log, self.refusals) = (files, log, refusals)
+        (self.otherAgent, self.promptObstacle) = (otherAgent, promptObstacle)
     }
 
     /// Answers a message. Every failure is the answer `failure`, with the reason in the log.
-    func answer(_ message: [UInt8], _ session: ClientSession) async -> AgentAnswer {
+    func answer(_ message: [UInt8], _ session: ClientSession) async -> AgentReply {
         do throws(SSHFormatError) {
             switch try AgentRequest(message) {
-            case .listIdentities: return await identities(session)
+            case .listIdentities: return .identities(await identities(session))
             case .sign(let publicKey, let data, _):
                 return await sign(data, with: publicKey, session)
-            case .bindSession(let request): return bind(request, session)
-            case .queryExtensions: return .supportedExtensions
-            case .otherExtension: return .extensionFailure
+            case .bindSession(let request): return .bound(bind(request, session))
+            case .queryExtensions: return .own(.supportedExtensions)
+            case .onlyOwnKeys:
+                session.limitToOwnKeys()
+                return .own(.success)
+            case .promptObstacle: return .own(obstacle(session))
+            case .remove(let publicKey):
+                return await key(publicKey) == nil ? change(session) : .own(.failure)
+            case .change: return change(session)
             case .unsupported(let type):
                 log.debug("refused a message", metadata: ["type": "\(type)"])
-                return .failure
+                return .own(.failure)
             }
         } catch {
             refusals.notice("refused a message: \(error)", session)
-            return .failure
+            // The other agent must get each session binding, also one that it refuses.
+            return message.first == AgentRequest.extensionType ? .bound(.failure) : .own(.failure)
         }
     }
 
@@ -67,14 +82,31 @@ actor AgentService {
 
     // MARK: Requests
 
-    private func identities(_ session: ClientSession) async -> AgentAnswer {
+    private func identities(_ session: ClientSession) async -> [AgentIdentity] {
         let bindings = session.bindings.withLock(\.self)
         let offered = await offeredKeys().filter { $0.settings.isOffered(to: bindings) }
-        return .identities(
-            offered.flatMap { key in
-                [(key.publicKey.blob, key.name)]
-                    + (key.certificate.map { [($0.blob, "\(key.name) (certificate)")] } ?? [])
-            })
+        return offered.flatMap { key in
+            [AgentIdentity(publicKey: key.publicKey.blob, comment: key.name)]
+                + (key.certificate.map {
+                    [AgentIdentity(publicKey: $0.blob, comment: "\(key.name) (certificate)")]
+                } ?? [])
+        }
+    }
+
+    /// A request to add or remove keys of the other agent, to lock it, or for an unknown extension:
+    /// for local programs. A server to which the connection is forwarded can only use its keys.
+    private func change(_ session: ClientSession) -> AgentReply {
+        guard otherAgent == nil || !session.origin.isForwarded else {
+            refusals.notice("refused a server to change the other agent", session)
+            return .own(.failure)
+        }
+        return .other
+    }
+
+    private func obstacle(_ session: ClientSession) -> AgentAnswer {
+        guard !session.origin.isForwarded else { return .failure }
+        let error = promptObstacle()
+        return .promptObstacle(reason: error?.reason ?? "", advice: error?.advice ?? "")
     }
 
     private func bind(_ request: SessionBind, _ session: ClientSession) -> AgentAnswer {
@@ -92,30 +124,40 @@ actor AgentService {
                     session)
             }
             refusals.notice("refused a session: \(error)", session)
-            return .failure
+            return .extensionFailure
+        }
+    }
+
+    /// The key of this agent with these bytes, or with a certificate of these bytes.
+    private func key(_ publicKey: [UInt8]) async -> SSHKeyRecord? {
+        await offeredKeys().first {
+            $0.publicKey.blob == publicKey || $0.certificate?.blob == publicKey
         }
     }
 
     private func sign(_ data: [UInt8], with publicKey: [UInt8], _ session: ClientSession) async
+        -> AgentReply
+    {
+        guard let key = await key(publicKey) else {
+            guard otherAgent != nil, !session.isOfAgent else {
+                refusals.notice("refused to sign with an unknown key", session)
+                return .own(.failure)
+            }
+            return .otherSignature
+        }
+        return .own(await sign(data, with: key, session))
+    }
+
+    private func sign(_ data: [UInt8], with key: SSHKeyRecord, _ session: ClientSession) async
         -> AgentAnswer
     {
         let client = session.requester.description
-        guard
-            let key = await offeredKeys().first(where: {
-                $0.publicKey.blob == publicKey || $0.certificate?.blob == publicKey
-            })
-        else {
-            refusals.notice("refused to sign with an unknown key", session)
-            return .failure
-        }
         let bindings = session.bindings.withLock(\.self)
         // The stored record decides before the prompt, and the verified one before the signature.
         guard let use = use(of: key, for: data, bindings, session) else { return .failure }
         let knownHosts = KnownHosts(files: files.knownHosts)
         if let server = use.server, knownHosts.isRevoked(server) {
-            refusals.notice(
-                "refused to sign: the host key is revoked in known_hosts", session,
-                key: key.key.id.rawValue)
+            refusals.refused("the host key is revoked in known_hosts", session, key)
             return .failure
         }
         let reason = use.reason(
@@ -130,7 +172,7 @@ actor AgentService {
         switch result {
         case .finished(let answer): return answer
         case .refused(let reason):
-            refusals.notice("no prompt: \(reason)", session, key: key.key.id.rawValue)
+            refusals.refused(reason, session, key, isShown: !Task.isCancelled)
             return .failure
         }
     }
@@ -157,7 +199,7 @@ actor AgentService {
         {
         case .allowed(let use): return use
         case .refused(let reason):
-            refusals.notice("refused to sign: \(reason)", session, key: key.key.id.rawValue)
+            refusals.refused(reason, session, key)
             return nil
         }
     }
@@ -166,28 +208,40 @@ actor AgentService {
         _ data: [UInt8], with offered: SSHKeyRecord, through bindings: SessionBindings,
         for prompt: PromptContext, of session: ClientSession, acceptsEarlierProof: Bool
     ) async -> (AgentAnswer, PromptOutcome) {
-        let client = session.requester.description
-        // One PIN can open the record keys and the key, if the hardware requires it for both.
-        let presence = PresenceSession(self.presence, acceptsEarlierProof: acceptsEarlierProof)
-        do throws(KeystoreError) {
+        func attempt(_ presence: any PresenceAuthority) async throws(KeystoreError) -> AgentAnswer {
+            // One PIN can open the record keys and the key, if the hardware requires it for both.
+            let presence = PresenceSession(presence, acceptsEarlierProof: acceptsEarlierProof)
             let records = try await opened().records
+            try await settings.checkHardware(of: records)
             let key = try await records.verifiedSSHKey(
                 offered.key.id, for: prompt, authorizedBy: presence)
             try key.checkVerification()
             guard key.publicKey == offered.publicKey,
                 use(of: key, for: data, bindings, session) != nil
-            else { return (.failure, .undecided) }
+            else { return .failure }
             let signature = try await keystore(of: key.key).sign(
                 MessageDigest(sha256: data), with: key.key, for: prompt, authorizedBy: presence)
             log.notice(
                 "signed",
                 metadata: [
-                    "client": "\(client)", "key": "\(key.key.id)", "use": "\(prompt.reason)",
+                    "client": "\(session.requester.description)", "key": "\(key.key.id)",
+                    "use": "\(prompt.reason)",
                 ])
-            return (.signature(SSHPublicKey.encode(signature)), .accepted)
+            return .signature(SSHPublicKey.encode(signature))
+        }
+        do throws(KeystoreError) {
+            let answer: AgentAnswer
+            do throws(KeystoreError) { answer = try await attempt(presence) } catch {
+                // The second prompt states the number of attempts. Where the hardware does not
+                // report it, the next wrong PIN could lock the hardware without a word.
+                guard error.code == .wrongProof, let left = error.attemptsLeft, left > 0,
+                    presence.isInteractive, !Task.isCancelled
+                else { throw error }
+                answer = try await attempt(SecondAttempt(authority: presence))
+            }
+            return (answer, answer == .failure ? .undecided : .accepted)
         } catch {
-            let error = error.during("sign for \(client)")
-            log.warning("\(error) \(error.advice)", metadata: ["key": "\(offered.key.id)"])
+            refusals.failed(error, session, offered, isShown: !Task.isCancelled)
             // A prompt program that fails may have shown its window.
             return (
                 .failure, [.cancelled, .failed].contains(error.code) ? .refused : .undecided

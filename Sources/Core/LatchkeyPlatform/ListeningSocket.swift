@@ -22,6 +22,9 @@ package final class ListeningSocket: Sendable {
         close(descriptor)
     }
 
+    /// The path of a UNIX socket, also of a passed one; nil if it has no path.
+    package var path: String? { UNIXSocketAddress.path(of: descriptor) }
+
     /// Removes the path. Further clients cannot connect. A passed socket has none.
     package func removePath() {
         file.withLock { file in

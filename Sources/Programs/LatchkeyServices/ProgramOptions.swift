@@ -43,7 +43,7 @@ package struct ProgramOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The source of PINs: tty, pinentry, fd:N or file:PATH. (LATCHKEY_PIN_SOURCE; default: tty, otherwise pinentry)",
+            "The source of PINs: tty, pinentry, fd:N or file:PATH. (LATCHKEY_PIN_SOURCE; default of the tool: tty, otherwise pinentry)",
             valueName: "source"))
     var pinSource: String?
 

@@ -52,6 +52,20 @@ extension ProgramSettings {
         return try RecordContainer(name: container, store: store, keystore: tpm(store))
     }
 
+    /// Checks that the hardware of the container's records is configured.
+    ///
+    /// - Throws: ``KeystoreError`` with code `wrongDevice` if a token protects them, and none is
+    ///   configured.
+    package func checkHardware(of records: RecordContainer) async throws(KeystoreError) {
+        guard token == nil, let backend = try await records.sealingBackend(),
+            backend != Self.tpmBackend
+        else { return }
+        throw KeystoreError(
+            code: .wrongDevice,
+            reason: "a token protects the container ‘\(container)’, and no token is configured",
+            recovery: Recovery("Name the token.", .chooseToken))
+    }
+
     /// The keystore of a stored key, wherever it is: the configured hardware if it is of the key's
     /// kind, otherwise the TPM, or the token that the key names.
     package func keystore(of key: HardwareKey, in store: RecordStore) throws(KeystoreError)

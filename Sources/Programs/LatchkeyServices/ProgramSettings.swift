@@ -19,7 +19,7 @@ package struct ProgramSettings: Sendable {
     /// Where to enter the token's PIN, and when to run its module in a separate process.
     private let tokenLogin: String
     private let tokenIsolation: String
-    /// nil for the terminal if there is one, otherwise pinentry.
+    /// nil for the default of the program: the tool's terminal if it has one, otherwise pinentry.
     package let pinSource: PINSource?
     /// The user verification to prefer if a key allows more than one.
     package let preference: PresencePreference
@@ -33,6 +33,9 @@ package struct ProgramSettings: Sendable {
     /// source (option, environment, file) is the source of the endpoint or has precedence over it:
     /// a list for one server must not apply to another server.
     package let trustedOrigins: [String]
+    /// The socket of the SSH agent that gets the requests for keys that Latchkey's agent does not
+    /// have; `none` for no agent, nil for that of the environment.
+    package let agentSocket: String?
     /// The path of the configuration file, which may not exist; nil if it is unknown.
     package let configurationFile: String?
 
@@ -66,6 +69,7 @@ package struct ProgramSettings: Sendable {
         allowsShortPINs = options.allowShortPin
         endpoint = try values.value("endpoint")
         clientID = try values.value("client-id")
+        agentSocket = try values.value("agent-socket")
         let origins = try values.value("trusted-origins") ?? ""
         trustedOrigins =
             values.isAsSpecific("trusted-origins", as: "endpoint")
@@ -97,11 +101,12 @@ package struct ProgramSettings: Sendable {
             protectedPath: ["pin": .never, "reader": .always][tokenLogin] ?? .asTokenSays)
     }
 
-    /// The authority that reads a service's PINs. A descriptor is checked before the service opens
+    /// The authority that reads a service's PINs, by default pinentry: the terminal in which a
+    /// service was started belongs to the shell. A descriptor is checked before the service opens
     /// its own files.
     package func pins(environment: [String: String]) throws(KeystoreError) -> any PresenceAuthority
     {
-        let source = pinSource ?? .standard
+        let source = pinSource ?? .pinentry
         try source.checkDescriptor()
         return try source.authority(environment: environment)
     }

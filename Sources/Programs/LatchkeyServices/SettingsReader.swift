@@ -15,7 +15,7 @@ struct SettingsReader {
     private static let names: Set = [
         "container", "store", "tcti", "token", "token-login", "token-isolation", "pin-source",
         "endpoint", "client-id",
-        "trusted-origins",
+        "trusted-origins", "agent-socket",
     ]
 
     /// - Throws: ``KeystoreError`` with code `invalidInput` for a configuration file that others can

@@ -20,10 +20,77 @@ struct AgentMessageTests {
         #expect(request == .sign(publicKey: [1, 2], data: [3], flags: 4))
     }
 
-    @Test func `requests that change the agent are unsupported`() throws {
-        for type: UInt8 in [17, 18, 19, 20, 21, 22, 23, 25, 26, 0, 255] {
+    @Test func `requests that change the agent, and others`() throws {
+        for type: UInt8 in [17, 19, 20, 21, 22, 23, 25, 26] {
+            #expect(try AgentRequest(message(type)) == .change)
+        }
+        #expect(try AgentRequest(message(18) { $0.string([1]) }) == .remove(publicKey: [1]))
+        #expect(try AgentRequest(message(27) { $0.string("a@b") }) == .change)
+        for type: UInt8 in [0, 1, 24, 255] {
             #expect(try AgentRequest(message(type)) == .unsupported(type: type))
         }
+        #expect(try AgentRequest(AgentRequest.ownKeysMessage) == .onlyOwnKeys)
+        #expect(try AgentRequest(AgentRequest.promptObstacleMessage) == .promptObstacle)
+    }
+
+    // MARK: Another agent
+
+    private func list(_ keys: [[UInt8]]) -> [UInt8] {
+        message(12) {
+            $0.uint32(UInt32(keys.count))
+            for key in keys {
+                $0.string(key)
+                $0.string("comment")
+            }
+        }
+    }
+
+    @Test func `a list of another agent is read completely, or refused`() throws {
+        let whole = list([[1], [2, 3]])
+        #expect(try OtherAgentAnswer.identities(whole).map(\.publicKey) == [[1], [2, 3]])
+        for count in 0..<whole.count {
+            #expect(throws: SSHFormatError.self, "\(count)") {
+                try OtherAgentAnswer.identities(Array(whole.prefix(count)))
+            }
+        }
+        #expect(try OtherAgentAnswer.identities([5]).isEmpty)
+        #expect(throws: SSHFormatError.self) { try OtherAgentAnswer.identities(whole + [0]) }
+        #expect(throws: SSHFormatError.self) { try OtherAgentAnswer.identities(list([[]])) }
+        let many = list((0...2048).map { [UInt8($0 >> 8), UInt8($0 & 255)] })
+        #expect(throws: SSHFormatError.self) { try OtherAgentAnswer.identities(many) }
+    }
+
+    @Test func `other answers of another agent are checked`() throws {
+        let signature = message(14) { $0.string([9]) }
+        #expect(try OtherAgentAnswer.signature(signature) == .signature([9]))
+        #expect(try OtherAgentAnswer.signature([5]) == .failure)
+        for invalid in [[], [14], signature + [0], message(14) { $0.string("") }] {
+            #expect(throws: SSHFormatError.self) { try OtherAgentAnswer.signature(invalid) }
+        }
+        for valid: [UInt8] in [[5], [6], [28], [29, 1]] {
+            #expect(try OtherAgentAnswer.other(valid) == .other(valid))
+        }
+        for invalid: [UInt8] in [[], [5, 0], [14], [12, 0, 0, 0, 0]] {
+            #expect(throws: SSHFormatError.self) { try OtherAgentAnswer.other(invalid) }
+        }
+    }
+
+    @Test func `own keys are first in a merged list, which fits an answer`() {
+        func identity(_ size: Int, _ first: UInt8) -> AgentIdentity {
+            AgentIdentity(
+                publicKey: [first] + [UInt8](repeating: 0, count: size), comment: "\(first)")
+        }
+        let own = [identity(10, 1), identity(10, 2)]
+        let others = [identity(10, 2), identity(10, 3), identity(300 * 1024, 4), identity(10, 5)]
+        let merged = AgentIdentity.merged(own, others)
+        #expect(merged.map(\.comment) == ["1", "2", "3"])
+        let many = (0..<3000).map {
+            AgentIdentity(publicKey: [UInt8($0 >> 8), UInt8($0 & 255)], comment: "")
+        }
+        #expect(AgentIdentity.merged(own, many).count == AgentIdentity.maximumCount)
+        #expect(
+            AgentAnswer.identities(AgentIdentity.merged(own, others)).frame.count
+                <= 4 + AgentRequest.maximumBytes)
     }
 
     @Test func `every truncated request is refused`() throws {
@@ -50,7 +117,8 @@ struct AgentMessageTests {
     }
 
     @Test func `messages are assembled from any parts`() throws {
-        let frame = AgentAnswer.identities([([9, 9], "key")]).frame
+        let frame = AgentAnswer.identities([AgentIdentity(publicKey: [9, 9], comment: "key")])
+            .frame
         var buffer = FrameBuffer()
         var messages: [[UInt8]] = []
         for byte in frame + frame {

@@ -124,5 +124,14 @@ struct SessionBindingTests {
                 .rawRepresentation)
         #expect(
             try !HostKey(blob.bytes).isValid(sha1.bytes, over: session), "SHA-1 is not accepted")
+        let bind = SessionBind(
+            hostKey: blob.bytes, sessionID: session, signature: sha1.bytes, isForwarding: false)
+        var bindings = SessionBindings()
+        let error = #expect(throws: SSHFormatError.self) { try bindings.bind(bind) }
+        #expect(error?.description.contains("with SHA-1 (ssh-rsa)") ?? false)
+        var dsa = SSHWriter()
+        dsa.string("ssh-dss")
+        let unknown = #expect(throws: SSHFormatError.self) { try HostKey(dsa.bytes) }
+        #expect(unknown?.description.contains("ssh-dss") ?? false)
     }
 }

@@ -79,6 +79,9 @@ package struct HostKey: Hashable, Sendable {
             plain.mpint(exponent)
             plain.mpint(modulus)
             return (.rsa(exponent: exponent, modulus: modulus), plain.bytes)
+        case "ssh-dss":
+            throw SSHFormatError(
+                "the server has a DSA host key (ssh-dss), which the agent does not accept")
         default: throw SSHFormatError("the host key has an unknown type")
         }
     }
@@ -87,6 +90,13 @@ package struct HostKey: Hashable, Sendable {
 
     /// `SHA256:` and 12 characters, 72 bits, for prompts.
     var shortFingerprint: String { String(fingerprint.prefix(7 + 12)) }
+
+    /// Whether a signature names SHA-1, which ``isValid(_:over:)`` does not accept.
+    func usesSHA1(_ signature: [UInt8]) -> Bool {
+        var reader = SSHReader(signature)
+        guard case .rsa = algorithm else { return false }
+        return (try? reader.text()) == "ssh-rsa"
+    }
 
     /// Whether the server's key signed `message`. SHA-1 signatures are not valid.
     package func isValid(_ signature: [UInt8], over message: [UInt8]) -> Bool {

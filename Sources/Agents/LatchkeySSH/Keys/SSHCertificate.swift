@@ -21,6 +21,9 @@ package struct SSHCertificate: Hashable, Sendable {
     package let validBefore: UInt64
     package let authorityFingerprint: String
 
+    /// Whether the certificate is no longer valid at a time in seconds since 1970.
+    package func hasEnded(at time: UInt64) -> Bool { validBefore <= time }
+
     /// Reads the bytes of a certificate.
     package init(_ blob: [UInt8]) throws(SSHFormatError) {
         guard blob.count <= Self.maximumBytes else {

@@ -57,6 +57,11 @@ package struct SessionBindings: Hashable, Sendable {
         guard !bindings.contains(where: { $0.sessionID == request.sessionID }) else {
             throw SSHFormatError("the session is already bound")
         }
+        guard !hostKey.usesSHA1(request.signature) else {
+            throw SSHFormatError(
+                "the server signed the session with SHA-1 (ssh-rsa), which the agent does not accept"
+            )
+        }
         guard hostKey.isValid(request.signature, over: request.sessionID) else {
             throw SSHFormatError("the host key did not sign the session")
         }

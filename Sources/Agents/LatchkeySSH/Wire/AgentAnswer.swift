@@ -4,17 +4,29 @@ package enum AgentAnswer: Hashable, Sendable {
     case failure
     /// SSH_AGENT_SUCCESS.
     case success
-    /// SSH_AGENT_IDENTITIES_ANSWER: public keys or certificates, each with a comment.
-    case identities([(publicKey: [UInt8], comment: String)])
+    /// SSH_AGENT_IDENTITIES_ANSWER.
+    case identities([AgentIdentity])
     /// SSH_AGENT_SIGN_RESPONSE.
     case signature([UInt8])
     /// SSH_AGENT_EXTENSION_FAILURE: the extension is known and its contents are refused.
     case extensionFailure
-    /// SSH_AGENT_EXTENSION_RESPONSE to `query`.
-    case extensions([String])
+    /// SSH_AGENT_EXTENSION_RESPONSE: the name of the extension, and strings.
+    case extensionResponse(String, [String])
+    /// A message of another agent, which ``OtherAgentAnswer`` has checked.
+    case other([UInt8])
 
     /// The names of the extensions that this agent supports.
-    package static let supportedExtensions = extensions(["query", AgentRequest.sessionBindName])
+    package static let supportedExtensions = extensionResponse(
+        AgentRequest.queryName,
+        [
+            AgentRequest.queryName, AgentRequest.sessionBindName, AgentRequest.ownKeysName,
+            AgentRequest.promptObstacleName,
+        ])
+
+    /// The answer to ``AgentRequest/promptObstacle``.
+    package static func promptObstacle(reason: String, advice: String) -> AgentAnswer {
+        .extensionResponse(AgentRequest.promptObstacleName, [reason, advice])
+    }
 
     /// The message with its length.
     package var frame: [UInt8] {
@@ -33,10 +45,11 @@ package enum AgentAnswer: Hashable, Sendable {
             body.byte(14)
             body.string(signature)
         case .extensionFailure: body.byte(28)
-        case .extensions(let names):
+        case .extensionResponse(let name, let strings):
             body.byte(29)
-            body.string("query")
-            for name in names { body.string(name) }
+            body.string(name)
+            for string in strings { body.string(string) }
+        case .other(let message): body.raw(message)
         }
         var frame = SSHWriter()
         frame.string(body.bytes)

@@ -9,15 +9,29 @@ package enum AgentRequest: Hashable, Sendable {
     case bindSession(SessionBind)
     /// The extension `query`: the names of the supported extensions.
     case queryExtensions
-    /// Another extension.
-    case otherExtension
-    /// A request that this agent refuses: adding and removing keys, smart cards and locking.
+    /// The extension `only-own-keys@latchkey.org`, from another agent: pass no request of this
+    /// connection on. It ends a chain of agents, which could be a ring.
+    case onlyOwnKeys
+    /// The extension `prompt-obstacle@latchkey.org`: the reason why this agent cannot prompt, and
+    /// the next step; two empty strings if no reason is known.
+    case promptObstacle
+    /// SSH_AGENTC_REMOVE_IDENTITY.
+    case remove(publicKey: [UInt8])
+    /// A request that this agent does not support itself: adding and removing keys, smart cards,
+    /// locking, and other extensions.
+    case change
     case unsupported(type: UInt8)
 
     /// The maximum length of a message in bytes, as in OpenSSH.
     package static let maximumBytes = 256 * 1024
 
+    /// SSH_AGENTC_EXTENSION.
+    package static let extensionType: UInt8 = 27
+
+    static let queryName = "query"
     static let sessionBindName = "session-bind@openssh.com"
+    static let ownKeysName = "only-own-keys@latchkey.org"
+    static let promptObstacleName = "prompt-obstacle@latchkey.org"
 
     /// Reads the message after its length.
     package init(_ message: some Sequence<UInt8>) throws(SSHFormatError) {
@@ -31,16 +45,42 @@ package enum AgentRequest: Hashable, Sendable {
             let (publicKey, data) = (try reader.string(), try reader.string())
             self = .sign(publicKey: publicKey, data: data, flags: try reader.uint32())
             try reader.end()
-        case 27:
+        case Self.extensionType:
             switch try reader.text() {
             case Self.sessionBindName: self = .bindSession(try SessionBind(&reader))
-            case "query":
+            case Self.queryName:
                 try reader.end()
                 self = .queryExtensions
-            default: self = .otherExtension
+            case Self.ownKeysName:
+                try reader.end()
+                self = .onlyOwnKeys
+            case Self.promptObstacleName:
+                try reader.end()
+                self = .promptObstacle
+            default: self = .change
             }
+        case 18:
+            self = .remove(publicKey: try reader.string())
+            try reader.end()
+        // SSH_AGENTC_ADD_IDENTITY, REMOVE_ALL_IDENTITIES, ADD_SMARTCARD_KEY, REMOVE_SMARTCARD_KEY,
+        // LOCK, UNLOCK, ADD_ID_CONSTRAINED, ADD_SMARTCARD_KEY_CONSTRAINED.
+        case 17, 19...23, 25, 26: self = .change
         default: self = .unsupported(type: type)
         }
+    }
+}
+
+extension AgentRequest {
+    /// The messages that this package's programs send to an agent.
+    package static let listMessage: [UInt8] = [11]
+    package static let ownKeysMessage = extensionMessage(ownKeysName)
+    package static let promptObstacleMessage = extensionMessage(promptObstacleName)
+
+    private static func extensionMessage(_ name: String) -> [UInt8] {
+        var message = SSHWriter()
+        message.byte(extensionType)
+        message.string(name)
+        return message.bytes
     }
 }
 

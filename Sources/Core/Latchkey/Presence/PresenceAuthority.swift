@@ -121,6 +121,11 @@ public enum PINAnswer: Sendable {
     case declined(String)
 }
 
+extension PINAnswer {
+    /// The text of an answer that the user declined.
+    package static let userDeclined = "you declined"
+}
+
 /// The text of a prompt for a PIN or a fingerprint.
 public struct PromptContext: Hashable, Sendable {
     /// The reason, as the end of "Latchkey asks for your PIN to …": `log in to example.com`.

@@ -138,7 +138,7 @@ struct PinentryDialogue: ~Copyable {
         PINAnswer, KeystoreError
     > {
         switch error & 0xFFFF {
-        case 99, 198, 114: .success(.declined("you declined"))
+        case 99, 198, 114: .success(.declined(PINAnswer.userDeclined))
         case 62: .success(.declined("there was no answer in time"))
         default: .failure(unable(error, text))
         }

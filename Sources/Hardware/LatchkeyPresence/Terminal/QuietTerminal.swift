@@ -8,7 +8,8 @@ struct QuietTerminal: ~Copyable {
     let descriptor: Int32
     private let saved: termios
 
-    /// - Throws: ``KeystoreError`` with code `unavailable` if there is no terminal at `path`.
+    /// - Throws: ``KeystoreError`` with code `unavailable` if there is no terminal at `path`, or if
+    ///   this process runs in its background.
     init(path: String) throws(KeystoreError) {
         let descriptor = Glibc.open(path, O_RDWR | O_CLOEXEC | O_NOCTTY)
         var saved = termios()
@@ -20,8 +21,27 @@ struct QuietTerminal: ~Copyable {
                 recovery: Recovery("Run the program at a terminal.").then(
                     KeystoreError.otherPINSource))
         }
+        guard !TerminalJob.isInBackground(of: descriptor) else {
+            close(descriptor)
+            throw Self.background
+        }
         self.descriptor = descriptor
         self.saved = saved
+    }
+
+    static var background: KeystoreError {
+        .unavailable(
+            "the program runs in the background, and the input of the terminal is for the shell",
+            recovery: Recovery("Run the program in the foreground.").then(
+                KeystoreError.otherPINSource))
+    }
+
+    /// Silences the terminal again after the process was stopped.
+    ///
+    /// - Throws: ``KeystoreError`` with code `unavailable` if it continues in the background.
+    func resume() throws(KeystoreError) {
+        guard !TerminalJob.isInBackground(of: descriptor) else { throw Self.background }
+        silence()
     }
 
     /// Turns the echo off and passes each key to the reader. Discards earlier input, which was
@@ -37,7 +57,9 @@ struct QuietTerminal: ~Copyable {
         tcsetattr(descriptor, TCSAFLUSH, &quiet)
     }
 
+    /// In the background, the settings are those of the shell.
     func restore() {
+        guard !TerminalJob.isInBackground(of: descriptor) else { return }
         var saved = saved
         tcsetattr(descriptor, TCSADRAIN, &saved)
     }
@@ -55,6 +77,25 @@ struct QuietTerminal: ~Copyable {
     deinit {
         restore()
         close(descriptor)
+    }
+}
+
+/// The job control of a terminal (POSIX.1 section 11.1.4).
+enum TerminalJob {
+    /// Whether the terminal controls this process and has another process group in its foreground:
+    /// a shell reads what the user types.
+    static func isInBackground(of descriptor: Int32) -> Bool {
+        let foreground = tcgetpgrp(descriptor)
+        // -1: the terminal does not control this process.
+        return foreground >= 0 && foreground != getpgrp()
+    }
+
+    /// - Returns: false also if the terminal cannot be opened.
+    static func isInBackground(ofDeviceAt path: String) -> Bool {
+        let descriptor = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
+        guard descriptor >= 0 else { return false }
+        defer { close(descriptor) }
+        return isInBackground(of: descriptor)
     }
 }
 

@@ -6,7 +6,7 @@ package import Synchronization
 package enum SignalCatcher {
     /// `SIG_IGN` as a number. Swift does not import the macro.
     private static let ignore = 1
-    private static let promptSignals = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP]
+    private static let promptSignals = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT]
     /// The pipe of the running prompt; one prompt runs at a time.
     private static let promptPipe = Atomic<Int32>(-1)
 
@@ -17,7 +17,8 @@ package enum SignalCatcher {
         return unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) == ignore
     }
 
-    /// Installs a handler, unless the process ignores the signal (for example under nohup).
+    /// Installs a handler, unless the process ignores the signal (for example under nohup). Of
+    /// SIGCONT it is always installed.
     ///
     /// - Parameter handler: Calls ``forward(_:to:)``, and otherwise uses only atomic values.
     /// - Returns: The previous action; nil if the signal stays ignored.
@@ -25,7 +26,8 @@ package enum SignalCatcher {
     package static func install(
         _ signal: Int32, _ handler: @escaping @convention(c) (Int32) -> Void
     ) -> sigaction? {
-        guard !isIgnored(signal) else { return nil }
+        // A process that ignores SIGCONT continues too, and must then look at its terminal.
+        guard signal == SIGCONT || !isIgnored(signal) else { return nil }
         var (action, previous) = (sigaction(), sigaction())
         action.__sigaction_handler.sa_handler = handler
         sigaction(signal, &action, &previous)
@@ -51,8 +53,8 @@ package enum SignalCatcher {
         pthread_sigmask(SIG_SETMASK, &previous, nil)
     }
 
-    /// Catches the signals that end or stop the process during a prompt, so that the terminal is
-    /// restored first. The reader of the pipe raises the signal again.
+    /// Catches the signals that end, stop or continue the process during a prompt, so that the
+    /// terminal is restored first. The reader of the pipe raises the signal again.
     static func whileCatching<R>(into wakeUp: WakeUp, _ body: () -> R) -> R {
         promptPipe.store(wakeUp.writeEnd, ordering: .sequentiallyConsistent)
         let previous = promptSignals.compactMap { signal in

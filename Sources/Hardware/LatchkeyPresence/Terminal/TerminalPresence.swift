@@ -33,6 +33,11 @@ public struct TerminalPresence: PresenceAuthority {
         return isatty(descriptor) == 1
     }
 
+    /// The error of each prompt if the process runs in the background of the terminal.
+    package static func backgroundObstacle(path: String = "/dev/tty") -> KeystoreError? {
+        TerminalJob.isInBackground(ofDeviceAt: path) ? QuietTerminal.background : nil
+    }
+
     /// - Throws: `KeystoreError`: `unavailable` without a terminal, `invalidInput` if three lines
     ///   in a row were not valid PINs, or were not the same PIN twice.
     public func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
@@ -70,7 +75,7 @@ struct TerminalConversation: Sendable {
         }
         // The signal that ended the prompt, and signals that came since, now that the terminal is
         // restored.
-        for signal in wakeUp.remainingSignals() where signal != SIGTSTP {
+        for signal in wakeUp.remainingSignals() where ![SIGTSTP, SIGCONT].contains(signal) {
             SignalCatcher.raise(signal)
         }
         return result
@@ -120,10 +125,13 @@ struct TerminalConversation: Sendable {
                     do throws(KeystoreError) { return .typed(try line.text.pin()) } catch {
                         return .unusable(error)
                     }
-                case .declined: return .declined("you declined")
-                case .suspend: suspend(terminal, label, &line)
+                case .declined: return .declined(PINAnswer.userDeclined)
+                case .suspend: suspend(terminal)
                 }
-            case .woken(UInt8(SIGTSTP)): suspend(terminal, label, &line)
+            case .woken(UInt8(SIGTSTP)): suspend(terminal)
+            case .woken(UInt8(SIGCONT)):
+                line.clear()
+                try resume(terminal, label)
             case .woken(WakeUp.cancelled): return .declined("the prompt was cancelled")
             case .woken(let number):
                 // For ``run(_:)``.
@@ -140,15 +148,18 @@ struct TerminalConversation: Sendable {
         }
     }
 
-    /// Gives the terminal to the shell until the job continues, then prompts again.
-    private func suspend(
-        _ terminal: borrowing QuietTerminal, _ label: String, _ line: inout TerminalLine
-    ) {
-        line.clear()
+    /// Gives the terminal to the shell. SIGCONT ends this.
+    private func suspend(_ terminal: borrowing QuietTerminal) {
         terminal.show("\n")
         terminal.restore()
         kill(getpid(), SIGSTOP)
-        terminal.silence()
+    }
+
+    /// Prompts again after the process was stopped, unless it continues in the background.
+    private func resume(
+        _ terminal: borrowing QuietTerminal, _ label: String
+    ) throws(KeystoreError) {
+        try terminal.resume()
         terminal.show(wording.description + "\n" + label + " ")
     }
 }

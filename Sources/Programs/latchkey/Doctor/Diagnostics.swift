@@ -329,9 +329,20 @@ extension Diagnostics {
                 return .warning(
                     name,
                     "There is \(count), and no agent at \(socket.path).",
-                    advice:
-                        "Run ‘systemctl --user enable --now latchkey-agent.socket’; see ‘latchkey ssh install’."
+                    advice: "‘latchkey ssh install’ shows how to start it."
                 )
+            }
+            do throws(SSHFormatError) {
+                if let obstacle = try await AgentQuery.promptObstacle(of: socket.path) {
+                    return .warning(
+                        name,
+                        "latchkey-agent serves \(count) at \(socket.path), but cannot prompt: \(obstacle.reason).",
+                        advice: obstacle.advice)
+                }
+            } catch {
+                return .warning(
+                    name, "There is \(count), but no latchkey-agent at \(socket.path): \(error).",
+                    advice: "‘latchkey ssh install’ shows how to start it.")
             }
             return .ok(name, "latchkey-agent serves \(count) at \(socket.path).")
         } catch {

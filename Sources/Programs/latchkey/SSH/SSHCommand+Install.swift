@@ -1,9 +1,8 @@
 import ArgumentParser
 import FoundationEssentials
-import Glibc
 import Latchkey
 import LatchkeyPlatform
-import SystemPackage
+import LatchkeySSH
 
 extension SSHCommand {
     /// `latchkey ssh install`.
@@ -12,15 +11,38 @@ extension SSHCommand {
             commandName: "install",
             abstract: "Show how to set up ssh for latchkey-agent, or with --write, do it.",
             discussion: """
-                The line IdentityAgent in ~/.ssh/config directs ssh to the agent. Other programs keep their agent in \
-                SSH_AUTH_SOCK. git uses the line too when it connects, but ‘git commit -S’ and ‘ssh-keygen -Y sign’ use \
-                SSH_AUTH_SOCK only.
+                The line IdentityAgent in ~/.ssh/config directs ssh, scp, sftp, and git when it connects, to \
+                latchkey-agent in place of the agent in SSH_AUTH_SOCK. latchkey-agent passes requests for other keys on \
+                to that agent. The lines for all hosts are the last ones of the file, so IdentityAgent of single hosts \
+                stays in effect. The lines for the hosts of --host are the first ones.
+
+                ‘git commit -S’ and ‘ssh-keygen -Y sign’ use SSH_AUTH_SOCK only.
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
         @Flag(help: "Add the lines to ~/.ssh/config.")
         var write = false
+
+        @Flag(help: "Remove the lines from ~/.ssh/config.")
+        var remove = false
+
+        @Option(
+            name: .customLong("host"),
+            help: ArgumentHelp(
+                "Direct ssh to latchkey-agent for this host only, a pattern of ssh_config(5).",
+                valueName: "host"))
+        var hosts: [String] = []
+
+        func validate() throws {
+            guard !remove || !write && hosts.isEmpty else {
+                throw ValidationError("Give ‘--remove’ alone.")
+            }
+            for host in hosts
+            where host.wholeMatch(of: /[A-Za-z0-9._*?!:\-]+/) == nil || host.hasPrefix("-") {
+                throw ValidationError("‘\(printable(host))’ is not a host or a pattern of hosts.")
+            }
+        }
 
         var operation: String? { "set up ssh" }
 
@@ -32,13 +54,67 @@ extension SSHCommand {
                     recovery: "Set it, and try again.")
             }
             let socket = AgentSocket(environment: environment)
-            let file = SSHConfigurationFile(home: home, agentPath: try socket.sshPath())
+            let file = SSHConfigurationFile(
+                home: home, agentPath: try socket.sshPath(), hosts: hosts)
+            if remove {
+                return SSHInstallReport(
+                    file: file, socket: socket, removed: try file.remove() ?? "")
+            }
+            let hidden = await UsualAgent(environment: environment, besides: socket)?
+                .hidden(by: socket)
+            if write, hosts.isEmpty, let hidden { throw hidden.conflict }
             if write { try file.add() }
             return SSHInstallReport(
-                path: file.path, isConfigured: file.isComplete, isRunning: socket.isServed,
-                lines: file.lines,
-                socket: socket.path)
+                file: file, socket: socket, isConfigured: try file.isComplete(),
+                others: try file.otherAgents(), hidden: hidden)
         }
+    }
+}
+
+/// The agent in `SSH_AUTH_SOCK`, if that is another one than latchkey-agent.
+struct UsualAgent {
+    let path: String
+
+    init?(environment: [String: String], besides socket: AgentSocket) {
+        guard let path = environment["SSH_AUTH_SOCK"], path.hasPrefix("/"), !socket.isSame(path)
+        else { return nil }
+        self.path = path
+    }
+
+    /// Keys that ssh does not find through latchkey-agent.
+    struct HiddenKeys {
+        let count: Int
+        let path: String
+        let isRunning: Bool
+
+        var conflict: KeystoreError {
+            KeystoreError(code: .conflict, reason: reason, recovery: "\(advice)")
+        }
+
+        var reason: String {
+            let keys = count == 1 ? "one key" : "\(count) keys"
+            let cause = isRunning ? "does not pass requests on to it" : "is not running"
+            return
+                "ssh would lose \(keys) of the agent \(printable(path)) (SSH_AUTH_SOCK): latchkey-agent \(cause)"
+        }
+
+        var advice: String {
+            let start =
+                isRunning
+                ? "Set ‘agent-socket’ to this path in the configuration file, and restart latchkey-agent"
+                : "Start latchkey-agent as ‘latchkey ssh install’ shows"
+            return "\(start), or name the hosts of Latchkey's keys with --host."
+        }
+    }
+
+    /// - Returns: nil if each key is listed by latchkey-agent too, or there are none.
+    func hidden(by socket: AgentSocket) async -> HiddenKeys? {
+        let own = await AgentQuery.identities(of: path) ?? []
+        guard !own.isEmpty else { return nil }
+        let listed = await AgentQuery.identities(of: socket.path)
+        let known = Set((listed ?? []).map(\.publicKey))
+        let count = own.filter { !known.contains($0.publicKey) }.count
+        return count == 0 ? nil : HiddenKeys(count: count, path: path, isRunning: listed != nil)
     }
 }
 
@@ -49,123 +125,44 @@ struct SSHInstallReport: Report {
     let isConfigured: Bool
     /// Whether the agent's socket accepts connections.
     let isRunning: Bool
-    /// The lines that direct ssh to the agent.
-    let lines: String
-    /// The path of the agent's socket.
-    let socket: String
+    let text: String
 
     private enum CodingKeys: CodingKey {
         case path, isConfigured, isRunning
     }
 
-    var text: String {
-        let configuration =
+    init(
+        file: SSHConfigurationFile, socket: AgentSocket, isConfigured: Bool, others: [String],
+        hidden: UsualAgent.HiddenKeys?
+    ) {
+        (path, isRunning) = (file.path, socket.isServed)
+        self.isConfigured = isConfigured
+        var parts = [
             isConfigured
-            ? "\(printable(path)) directs ssh to latchkey-agent."
-            : "Run ‘latchkey ssh install --write’, or put these lines first in \(printable(path)).\n\n\(lines)"
-        let service =
+                ? "\(printable(path)) has these lines:\n\n\(file.lines)"
+                : "‘latchkey ssh install --write’ makes these lines \(file.place) of \(printable(path)):\n\n\(file.lines)",
+            "\(file.scope), ssh then asks latchkey-agent for keys, not the agent in SSH_AUTH_SOCK. latchkey-agent passes requests for other keys on to that agent. ‘latchkey ssh install --remove’ removes the lines.",
+        ]
+        if !others.isEmpty {
+            parts.append(
+                "These lines of the file name other agents:\n\n"
+                    + others.map { "  \(printable($0))" }.joined(separator: "\n"))
+        }
+        if let hidden { parts.append("Warning: \(hidden.reason). \(hidden.advice)") }
+        parts.append(
             isRunning
-            ? "latchkey-agent.socket is active."
-            : "Start the agent's socket:\n\n  systemctl --user enable --now latchkey-agent.socket"
-        return """
-            \(configuration)
-
-            \(service)
-
-            For git commits and ssh-keygen -Y:
-
-              export SSH_AUTH_SOCK=\(socket)
-            """
-    }
-}
-
-/// The socket of latchkey-agent.socket.
-struct AgentSocket {
-    static let name = "latchkey/ssh-agent.sock"
-
-    /// In `XDG_RUNTIME_DIR` if that is an absolute path outside `/run/user`, otherwise in
-    /// `/run/user/UID`.
-    let path: String
-    private let isStandard: Bool
-
-    init(environment: [String: String]) {
-        let other = environment["XDG_RUNTIME_DIR"].flatMap {
-            $0.hasPrefix("/") && !$0.hasPrefix("/run/user/") ? $0 : nil
-        }
-        isStandard = other == nil
-        path = "\(other ?? "/run/user/\(getuid())")/\(Self.name)"
+                ? "An agent serves \(socket.path)."
+                : "Start the agent:\n\n\(socket.start)")
+        parts.append("For git commits and ssh-keygen -Y:\n\n  export SSH_AUTH_SOCK=\(socket.path)")
+        text = parts.joined(separator: "\n\n")
     }
 
-    /// The path for ssh_config(5), where `%i` is the user's ID. It names no variable, because ssh
-    /// refuses its whole configuration if a variable is not set, as in cron.
-    ///
-    /// - Throws: ``KeystoreError`` with code `invalidInput` for a path with characters other than
-    ///   ASCII letters, digits and `/ . _ -`. Some of them have a meaning in the file or in a
-    ///   shell.
-    func sshPath() throws -> String {
-        if isStandard { return "/run/user/%i/\(Self.name)" }
-        guard path.wholeMatch(of: /[A-Za-z0-9\/._\-]+/) != nil else {
-            throw KeystoreError(
-                code: .invalidInput,
-                reason:
-                    "XDG_RUNTIME_DIR has a character that may have a meaning for ssh or the shell",
-                recovery:
-                    "Use a directory whose path has only the characters A–Z, a–z, 0–9 and / . _ -")
-        }
-        return path
-    }
-
-    /// Whether the socket accepts a connection. systemd accepts it before it starts the agent.
-    var isServed: Bool { UNIXSocketAddress(path: path)?.isServed == true }
-}
-
-/// The user's configuration file of ssh, `~/.ssh/config`.
-struct SSHConfigurationFile {
-    private let agentLine: String
-    /// The lines that direct ssh to the agent. They are the first of the file, because ssh uses the
-    /// first value of an option.
-    var lines: String { "# latchkey-agent\nHost *\n\(agentLine)\n" }
-
-    /// The file, or the target of the symbolic link in its place.
-    let path: String
-    private let directory: String
-
-    /// - Parameter agentPath: The value of ``AgentSocket/sshPath()``.
-    init(home: String, agentPath: String) {
-        agentLine = "    IdentityAgent \(agentPath)"
-        directory = "\(home)/.ssh"
-        path = URL(filePath: "\(directory)/config").resolvingSymlinksInPath().path
-    }
-
-    /// Whether the file contains the line.
-    var isComplete: Bool {
-        guard let text = try? contents() else { return false }
-        return text.split(whereSeparator: \.isNewline).contains { $0 == agentLine }
-    }
-
-    /// Puts the lines before the contents of the file, unless it is complete. Keeps its mode.
-    func add() throws {
-        guard !isComplete else { return }
-        let mode = (try? Stat(FilePath(path)))?.permissions.rawValue ?? 0o600
-        do {
-            let present = try contents()
-            try FileManager.default.createDirectory(
-                atPath: directory, withIntermediateDirectories: true,
-                attributes: [.posixPermissions: 0o700])
-            let text = lines + (present.isEmpty ? "" : "\n" + present)
-            try Data(text.utf8).write(to: URL(filePath: path), options: .atomic)
-        } catch {
-            throw KeystoreError(
-                code: .unavailable, reason: "\(path) cannot be changed (\(error))",
-                recovery: "Add the lines that ‘latchkey ssh install’ prints.")
-        }
-        chmod(path, mode)
-    }
-
-    /// The text of the file; empty if it does not exist. Its bytes must be UTF-8, so that no byte
-    /// is lost.
-    private func contents() throws -> String {
-        guard FileManager.default.fileExists(atPath: path) else { return "" }
-        return try String(contentsOfFile: path, encoding: .utf8)
+    /// - Parameter removed: Empty if the file had no lines of latchkey-agent.
+    init(file: SSHConfigurationFile, socket: AgentSocket, removed: String) {
+        (path, isConfigured, isRunning) = (file.path, false, socket.isServed)
+        text =
+            removed.isEmpty
+            ? "\(printable(path)) has no lines of latchkey-agent."
+            : "Removed these lines from \(printable(path)):\n\n\(removed)"
     }
 }

@@ -98,6 +98,11 @@ extension SSHCommand {
             var entry = try await records.verifiedSSHKey(
                 found.key.id, for: prompt, authorizedBy: context.presence)
             entry.certificate = certificate
+            if certificate?.hasEnded(at: UInt64(max(0, Date().timeIntervalSince1970))) == true {
+                context.console.say(
+                    "Warning: the certificate has expired, so servers refuse it. Have the authority sign a new one."
+                )
+            }
             return SSHKeyReport(
                 try await records.store(entry, for: prompt, authorizedBy: context.presence))
         }

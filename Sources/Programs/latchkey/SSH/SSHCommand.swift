@@ -226,11 +226,17 @@ struct SSHCertificateReport: Encodable, Sendable {
     let authority: String
     /// The end of its validity; nil if it does not end.
     let validBefore: Nullable<Date>
+    private let hasEnded: Bool
+
+    private enum CodingKeys: CodingKey {
+        case keyID, principals, authority, validBefore
+    }
 
     init(_ certificate: SSHCertificate) {
         keyID = certificate.keyID
         principals = certificate.principals
         authority = certificate.authorityFingerprint
+        hasEnded = certificate.hasEnded(at: UInt64(max(0, Date().timeIntervalSince1970)))
         // 2⁶³ seconds and more mean that the certificate does not end.
         validBefore = Nullable(
             certificate.validBefore > UInt64(UInt32.max) * 4
@@ -238,7 +244,11 @@ struct SSHCertificateReport: Encodable, Sendable {
     }
 
     var summary: String {
-        let end = validBefore.value.map { ", until \($0.formatted(.iso8601))" } ?? ""
+        let end =
+            validBefore.value.map {
+                ", until \($0.formatted(.iso8601))"
+                    + (hasEnded ? " (expired: servers refuse it)" : "")
+            } ?? ""
         return printable(
             "\(keyID), for \(principals.isEmpty ? "all users" : principals.joined(separator: ", "))\(end)"
         )

@@ -59,63 +59,6 @@ final class ConfiguredPINSource: PresenceAuthority {
     }
 }
 
-extension PINSource {
-    /// The reason why this source cannot provide PINs, as far as it is known before the first
-    /// prompt.
-    func obstacle(environment: [String: String]) -> KeystoreError? {
-        switch self {
-        case .terminal where !TerminalPresence.isPresent():
-            return Self.nowhere("there is no terminal for the prompt", Self.otherSource)
-        case .pinentry: return Self.pinentryObstacle(environment)
-        case .descriptor(let number) where !InheritedDescriptors.contains(number):
-            return Self.nowhere(
-                "descriptor \(number) is not open",
-                "Open it (3<file for fd:3), or set another source.")
-        case .file(let path):
-            do throws(KeystoreError) {
-                _ = try FilePresence(path: path)
-                return nil
-            } catch {
-                return error
-            }
-        case .terminal, .descriptor: return nil
-        }
-    }
-
-    private static let otherSource = "Set another source with --pin-source or LATCHKEY_PIN_SOURCE."
-
-    private static func pinentryObstacle(_ environment: [String: String]) -> KeystoreError? {
-        func isSet(_ name: String) -> Bool { environment[name].map { !$0.isEmpty } ?? false }
-        guard
-            isInstalled(
-                environment["PINENTRY_PROGRAM"] ?? "pinentry", path: environment["PATH"] ?? "")
-        else {
-            return nowhere(
-                "there is neither a terminal nor a pinentry program",
-                "Install pinentry-curses or another pinentry.")
-        }
-        // A program in PINENTRY_PROGRAM may need neither a terminal nor a desktop.
-        let places = [
-            "PINENTRY_PROGRAM", "DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "GPG_TTY",
-        ]
-        guard places.contains(where: isSet) || TerminalPresence.isPresent() else {
-            return nowhere(
-                "pinentry has neither a terminal nor a desktop for the prompt", otherSource)
-        }
-        return nil
-    }
-
-    private static func nowhere(_ reason: String, _ recovery: String) -> KeystoreError {
-        KeystoreError(
-            operation: "ask for the PIN", code: .unavailable, reason: reason, recovery: recovery)
-    }
-
-    private static func isInstalled(_ program: String, path: String) -> Bool {
-        if program.contains("/") { return access(program, X_OK) == 0 }
-        return path.split(separator: ":").contains { access("\($0)/\(program)", X_OK) == 0 }
-    }
-}
-
 /// Reports the progress of a fingerprint prompt.
 enum FingerNotice {
     /// - Parameter prompt: The broker's text about the program and its reason.

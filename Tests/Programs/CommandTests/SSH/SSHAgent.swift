@@ -38,7 +38,10 @@ final class SSHAgent: Sendable {
         let answer =
             hangs
             ? #"echo "$$" >"$0.pid"; exec sleep 100000"#
-            : #"echo 'D \#(pin)'; echo end >>"$0.turns"; echo OK"#
+            : #"""
+            if rm "$0.wrong" 2>/dev/null; then echo 'D 000000'; else echo 'D \#(pin)'; fi
+            echo end >>"$0.turns"; echo OK
+            """#
         try Data(
             """
             #!/bin/sh
@@ -61,6 +64,9 @@ final class SSHAgent: Sendable {
         variables["PINENTRY_PROGRAM"] = script
         // No bus: the prompts must not depend on the machine's presence broker.
         variables["DBUS_SYSTEM_BUS_ADDRESS"] = "unix:path=\(directory.path(of: "no-bus"))"
+        // Neither the tester's agent nor the tester's desktop.
+        variables["SSH_AUTH_SOCK"] = ""
+        variables["DBUS_SESSION_BUS_ADDRESS"] = "unix:path=\(directory.path(of: "no-bus"))"
         variables.merge(extra) { $1 }
         let program = [
             Products.agent.string, "--verbose", "--known-hosts", directory.path(of: "known_hosts"),
@@ -109,6 +115,11 @@ final class SSHAgent: Sendable {
         ((try? String(contentsOfFile: path, encoding: .utf8)) ?? "").split(separator: "\n").map {
             String($0).removingPercentEncoding ?? String($0)
         }
+    }
+
+    /// The user mistypes the next PIN.
+    func mistypeNextPIN() throws {
+        try Data().write(to: URL(filePath: directory.path(of: "pinentry.wrong")))
     }
 
     /// Creates an SSH key, and writes its public key to a file.

@@ -48,6 +48,125 @@ struct SSHInstallTests {
         }
     }
 
+    /// The agent that ssh uses for a host.
+    private func agent(of host: String, _ file: String) async throws -> String? {
+        try await program("ssh", ["-G", "-F", file, host]).split(separator: "\n")
+            .first { $0.hasPrefix("identityagent ") }.map { String($0.dropFirst(14)) }
+    }
+
+    private func configuration(_ machine: Machine, _ bytes: [UInt8]) throws -> String {
+        let folder = machine.directory.path(of: ".ssh")
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        try Data(bytes).write(to: URL(filePath: "\(folder)/config"))
+        return "\(folder)/config"
+    }
+
+    @Test func `hosts with an agent of their own keep it`() async throws {
+        let machine = try Machine(tcti: nil)
+        let file = try configuration(
+            machine, Array("Host a\n  IdentityAgent none\nHost b\n  identityagent=/b\n".utf8))
+        let written = try await machine.run("ssh", "install", "--write")
+        #expect(written.status == 0, "\(written.errors)")
+        #expect(written.output.contains("Host a: IdentityAgent none"), "\(written.output)")
+        #expect(try await agent(of: "a", file) == "none")
+        #expect(try await agent(of: "b", file) == "/b")
+        let other = try #require(try await agent(of: "c", file))
+        #expect(other.hasSuffix("/latchkey/ssh-agent.sock"))
+    }
+
+    @Test func `with --host, only these hosts use the agent`() async throws {
+        let machine = try Machine(tcti: nil)
+        let file = try configuration(machine, Array("Host *\n  IdentityAgent /usual\n".utf8))
+        let written = try await machine.run(
+            "ssh", "install", "--write", "--host", "git.example.org", "--host", "*.work.example")
+        #expect(written.status == 0, "\(written.errors)")
+        for host in ["git.example.org", "a.work.example"] {
+            #expect(try await agent(of: host, file)?.hasSuffix("/latchkey/ssh-agent.sock") ?? false)
+        }
+        #expect(try await agent(of: "other.example", file) == "/usual")
+        for host in ["a b", "a\nProxyCommand x", "", "\"a\"", "a#b"] {
+            let refused = try await machine.run("ssh", "install", "--write", "--host", host)
+            #expect(refused.status == 2 || refused.status == 64, "\(host): \(refused.output)")
+        }
+    }
+
+    @Test func `--remove restores the file, whatever it contains`() async throws {
+        let latin1: [UInt8] = Array("# caf".utf8) + [0xE9, 0x0A] + Array("Host a\n".utf8)
+        for before in [
+            latin1, Array("User ada\n".utf8), Array("User ada".utf8), [10], [10, 10, 65],
+        ] {
+            for options in [[], ["--host", "a"]] {
+                let machine = try Machine(tcti: nil)
+                let file = try configuration(machine, before)
+                let steps = [options, [], ["--host", "b"], options]
+                for step in steps {
+                    let written = try await machine.run(["ssh", "install", "--write"] + step)
+                    #expect(written.status == 0, "\(written.errors)")
+                    let text = try Data(contentsOf: URL(filePath: file))
+                    let own = String(decoding: text, as: UTF8.self)
+                    #expect(own.ranges(of: "# latchkey-agent").count == 1)
+                }
+                let removed = try await machine.run("ssh", "install", "--remove")
+                #expect(removed.status == 0, "\(removed.errors)")
+                #expect(removed.output.contains("IdentityAgent"))
+                #expect(try Array(Data(contentsOf: URL(filePath: file))) == before)
+                let again = try await machine.run("ssh", "install", "--remove")
+                #expect(again.output.contains("no lines of latchkey-agent"), "\(again.output)")
+            }
+        }
+        // Without a file before, there is none after.
+        let machine = try Machine(tcti: nil)
+        #expect(try await machine.run("ssh", "install", "--write").status == 0)
+        #expect(try await machine.run("ssh", "install", "--remove").status == 0)
+        #expect(!FileManager.default.fileExists(atPath: machine.directory.path(of: ".ssh/config")))
+    }
+
+    @Test func `a file that cannot be read is not replaced`() async throws {
+        let machine = try Machine(tcti: nil)
+        try FileManager.default.createDirectory(
+            atPath: machine.directory.path(of: ".ssh/config"), withIntermediateDirectories: true)
+        let outcome = try await machine.run("ssh", "install", "--write")
+        #expect(outcome.status == 7)
+        #expect(outcome.errors.contains(".ssh/config cannot be read"), "\(outcome.errors)")
+        #expect(!outcome.errors.contains("NSCocoaError"))
+    }
+
+    @Test(.softwareTPM, .requires(program: "swtpm"), .requires(program: "ssh-agent"))
+    func `keys of the user's agent stay within reach of ssh`() async throws {
+        try await OpenSSHAgent.withRunning { other in
+            var machine = try Machine(tcti: SoftwareTPM.current.tcti)
+            machine.environment["XDG_RUNTIME_DIR"] = machine.directory.path
+            machine.environment["SSH_AUTH_SOCK"] = other.socket
+            let file = machine.directory.path(of: ".ssh/config")
+            func write(_ options: String...) async throws -> Outcome {
+                try await machine.run(["ssh", "install", "--write"] + options)
+            }
+            // No latchkey-agent runs.
+            let refused = try await write()
+            #expect(refused.status != 0)
+            #expect(
+                refused.errors.contains("ssh would lose one key of the agent"), "\(refused.errors)")
+            #expect(!FileManager.default.fileExists(atPath: file))
+            #expect(try await write("--host", "a").status == 0)
+            #expect(try await machine.run("ssh", "install", "--remove").status == 0)
+            try FileManager.default.createDirectory(
+                atPath: machine.directory.path(of: "latchkey"), withIntermediateDirectories: false)
+            let socket = machine.directory.path(of: "latchkey/ssh-agent.sock")
+            for (setting, isKept) in [("none", false), (other.socket, true)] {
+                try await SSHAgent.withRunning(
+                    machine, extra: ["LATCHKEY_AGENT_SOCKET": setting]
+                ) { agent in
+                    try FileManager.default.createSymbolicLink(
+                        atPath: socket, withDestinationPath: agent.socket)
+                    let outcome = try await write()
+                    #expect((outcome.status == 0) == isKept, "\(outcome.errors)")
+                    if !isKept { #expect(outcome.errors.contains("agent-socket")) }
+                    try FileManager.default.removeItem(atPath: socket)
+                }
+            }
+        }
+    }
+
     @Test(arguments: ["/tmp/a b", "/tmp/100%", "/tmp/a\nProxyCommand x", "/tmp/${X}", "/tmp/'"])
     func `a runtime directory that ssh cannot read is refused`(directory: String) async throws {
         var machine = try Machine(tcti: nil)

@@ -25,6 +25,12 @@ extension FuzzTarget {
             // A stream with an invalid length ends.
         }
         decide(input, [], bindings)
+        if let listed = try? OtherAgentAnswer.identities(input) {
+            let frame = AgentAnswer.identities(AgentIdentity.merged([], listed)).frame
+            try expect(
+                frame.count <= 4 + AgentRequest.maximumBytes, "a merged list is too long")
+        }
+        _ = try? OtherAgentAnswer.signature(input)
         try expect(
             bindings.bindings.count <= SessionBindings.maximumCount, "there are too many sessions")
     }

@@ -1,0 +1,176 @@
+import FoundationEssentials
+import Glibc
+import Latchkey
+import LatchkeyPlatform
+import SystemPackage
+
+/// The user's configuration file of ssh, `~/.ssh/config`, as bytes: ssh accepts any encoding.
+struct SSHConfigurationFile {
+    private static let heading = "# latchkey-agent"
+    private static let agentPrefix = "    IdentityAgent "
+    private static let lineFeed = UInt8(ascii: "\n")
+
+    /// The hosts; empty for all.
+    private let hosts: [String]
+    private let agentPath: String
+    /// The file, or the target of the symbolic link in its place.
+    let path: String
+    private let directory: String
+
+    /// - Parameter agentPath: The value of ``AgentSocket/sshPath()``.
+    init(home: String, agentPath: String, hosts: [String]) {
+        (self.agentPath, self.hosts) = (agentPath, hosts)
+        directory = "\(home)/.ssh"
+        path = URL(filePath: "\(directory)/config").resolvingSymlinksInPath().path
+    }
+
+    /// The lines that direct ssh to the agent.
+    var lines: String {
+        """
+        \(Self.heading)
+        Host \(hosts.isEmpty ? "*" : hosts.joined(separator: " "))
+        \(Self.agentPrefix)\(agentPath)
+        """
+    }
+
+    /// The place of the lines. ssh uses the first value of an option, so the last lines are a
+    /// default for the hosts that name no agent.
+    var place: String { hosts.isEmpty ? "the last ones" : "the first ones" }
+
+    var scope: String {
+        hosts.isEmpty ? "For all hosts" : "For \(printable(hosts.joined(separator: ", ")))"
+    }
+
+    /// Whether the file contains the lines.
+    func isComplete() throws -> Bool {
+        let text = try contents()
+        return Self.ownLines(in: text).map { Array(text[$0]) == Array(lines.utf8) } ?? false
+    }
+
+    /// Puts the lines into the file, in place of earlier ones. Keeps its mode.
+    func add() throws {
+        let present = try contents()
+        guard try !isComplete() else { return }
+        let rest = Self.withoutOwnLines(present)
+        let block = Array(lines.utf8)
+        var text: [UInt8]
+        if rest.isEmpty {
+            text = block + [Self.lineFeed]
+        } else if !hosts.isEmpty {
+            text = block + [Self.lineFeed, Self.lineFeed] + rest
+        } else if rest.last == Self.lineFeed {
+            text = rest + [Self.lineFeed] + block + [Self.lineFeed]
+        } else {
+            // Without a line feed at the end, as before, so that the file can be restored.
+            text = rest + [Self.lineFeed, Self.lineFeed] + block
+        }
+        try write(text)
+    }
+
+    /// Restores the file as it was before ``add()``.
+    ///
+    /// - Returns: The removed lines; nil if there were none.
+    func remove() throws -> String? {
+        let text = try contents()
+        guard let range = Self.ownLines(in: text) else { return nil }
+        let rest = Self.withoutOwnLines(text)
+        if rest.isEmpty {
+            guard unlink(path) == 0 else { throw unwritable(SystemError.last) }
+        } else {
+            try write(rest)
+        }
+        return String(decoding: text[range], as: UTF8.self)
+    }
+
+    /// The other lines `IdentityAgent`, with the line of their hosts.
+    func otherAgents() throws -> [String] {
+        var (section, found): (String, [String]) = ("", [])
+        for line in Self.withoutOwnLines(try contents()).split(separator: Self.lineFeed) {
+            let text = String(decoding: line, as: UTF8.self)
+            let words = text.split { $0.isWhitespace || $0 == "=" }
+            switch words.first?.lowercased() {
+            case "host"?, "match"?: section = words.joined(separator: " ") + ": "
+            case "identityagent"?: found.append(section + words.joined(separator: " "))
+            default: break
+            }
+        }
+        return found
+    }
+
+    // MARK: Bytes
+
+    /// The three lines that ``add()`` wrote, without the last line feed.
+    private static func ownLines(in text: [UInt8]) -> Range<Int>? {
+        var (start, own): (Int, [(kind: String, start: Int)]) = (0, [])
+        for line in text.split(separator: lineFeed, omittingEmptySubsequences: false) {
+            let content = String(decoding: line, as: UTF8.self)
+            if content == heading {
+                own = [(content, start)]
+            } else if own.count == 1, content.hasPrefix("Host ") {
+                own.append((content, start))
+            } else if own.count == 2, content.hasPrefix(agentPrefix),
+                content.hasSuffix(AgentSocket.name)
+            {
+                return own[0].start..<(start + line.count)
+            } else {
+                own = []
+            }
+            start += line.count + 1
+        }
+        return nil
+    }
+
+    private static func withoutOwnLines(_ text: [UInt8]) -> [UInt8] {
+        guard let range = ownLines(in: text) else { return text }
+        var (before, after) = (text[..<range.lowerBound], text[range.upperBound...])
+        if before.isEmpty {
+            // The end of the last line, and an empty line.
+            for _ in 0..<2 where after.first == lineFeed { after = after.dropFirst() }
+        } else {
+            // An empty line, and an end of a line: the one that the lines have, or the one that the
+            // line before them got.
+            if before.suffix(2) == [lineFeed, lineFeed] { before = before.dropLast() }
+            if after.first == lineFeed {
+                after = after.dropFirst()
+            } else if after.isEmpty {
+                before = before.dropLast()
+            }
+        }
+        return Array(before + after)
+    }
+
+    /// The bytes of the file; none if it does not exist.
+    private func contents() throws -> [UInt8] {
+        guard FileManager.default.fileExists(atPath: path) else { return [] }
+        do { return Array(try Data(contentsOf: URL(filePath: path))) } catch {
+            throw KeystoreError(
+                code: .unavailable, reason: "\(path) cannot be read\(Self.cause(of: error))",
+                recovery: "Check its type and its permissions.")
+        }
+    }
+
+    private func write(_ text: [UInt8]) throws {
+        let mode = (try? Stat(FilePath(path)))?.permissions.rawValue ?? 0o600
+        do {
+            try FileManager.default.createDirectory(
+                atPath: directory, withIntermediateDirectories: true,
+                attributes: [.posixPermissions: 0o700])
+            try Data(text).write(to: URL(filePath: path), options: .atomic)
+        } catch {
+            throw unwritable(error)
+        }
+        chmod(path, mode)
+    }
+
+    private func unwritable(_ error: any Error) -> KeystoreError {
+        KeystoreError(
+            code: .unavailable, reason: "\(path) cannot be changed\(Self.cause(of: error))",
+            recovery: "Edit it as ‘latchkey ssh install’ shows.")
+    }
+
+    private static func cause(of error: any Error) -> String {
+        if let error = error as? SystemError { return ": \(error)" }
+        let cause = (error as? CocoaError)?.underlying as? POSIXError
+        return cause.map { ": \(SystemError($0.code.rawValue))" } ?? ""
+    }
+}

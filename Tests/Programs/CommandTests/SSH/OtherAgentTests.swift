@@ -1,0 +1,263 @@
+import Foundation
+import LatchkeyPlatform
+import LatchkeySSH
+import LatchkeySimulators
+import LatchkeyTestSupport
+import LatchkeyTesting
+import Testing
+
+/// The agent beside another one: OpenSSH's, hostile ones, and itself.
+@Suite(
+    .softwareTPM, .requires(program: "swtpm"), .requires(program: "ssh-agent"),
+    .timeLimit(.minutes(15)))
+struct OtherAgentTests {
+    private func machine() throws -> Machine { try Machine(tcti: SoftwareTPM.current.tcti) }
+
+    private func lines(_ agent: SSHAgent) async throws -> [String] {
+        try await agent.client("ssh-add", ["-L"]).output.split(separator: "\n").map(String.init)
+    }
+
+    private func text(_ path: String) throws -> String {
+        try String(contentsOfFile: path, encoding: .utf8)
+    }
+
+    private func isSigned(_ agent: SSHAgent, _ key: String) async throws -> Bool {
+        try await agent.client(
+            "ssh-keygen", ["-Y", "sign", "-n", "file", "-f", key], input: "x"
+        ).status == 0
+    }
+
+    @Test func `the keys of both agents are listed and sign, own ones first`() async throws {
+        try await OpenSSHAgent.withRunning { other in
+            try await SSHAgent.withRunning(
+                machine(), extra: ["SSH_AUTH_SOCK": other.socket]
+            ) { agent in
+                let own = try await agent.createKey()
+                let listed = try await lines(agent)
+                #expect(
+                    try listed.joined(separator: "\n") + "\n" == text(own)
+                        + text("\(other.key).pub"))
+                #expect(try await isSigned(agent, "\(other.key).pub"))
+                #expect(agent.prompts.isEmpty)
+                #expect(try await isSigned(agent, own))
+                #expect(agent.prompts.count == 1)
+                // The other agent is the user's; without it, the own keys stay.
+                await other.stop()
+                #expect(try await lines(agent).count == 1)
+                #expect(try await isSigned(agent, own))
+                #expect(try await !isSigned(agent, "\(other.key).pub"))
+            }
+        }
+    }
+
+    @Test(.enabled(if: SSHServer.isInstalled, "needs openssh-server"))
+    func `ssh logs in with a key of the other agent`() async throws {
+        try await OpenSSHAgent.withRunning { other in
+            try await SSHAgent.withRunning(
+                machine(), extra: ["LATCHKEY_AGENT_SOCKET": other.socket]
+            ) { agent in
+                _ = try await agent.createKey()
+                let server = try await SSHServer(
+                    "one", for: agent, authorized: text("\(other.key).pub"))
+                let outcome = try await agent.client(
+                    "ssh", server.login(agent) + ["echo", "hello"])
+                #expect(outcome.output == "hello\n", "\(outcome.errors)")
+                #expect(agent.prompts.isEmpty)
+            }
+        }
+    }
+
+    @Test func `ssh-add changes and locks the other agent, and the own keys stay`() async throws {
+        try await OpenSSHAgent.withRunning { other in
+            try await SSHAgent.withRunning(
+                machine(), extra: ["SSH_AUTH_SOCK": other.socket]
+            ) { agent in
+                let own = try await agent.createKey()
+                func add(_ arguments: String...) async throws -> Int32? {
+                    try await agent.client("ssh-add", arguments).status
+                }
+                #expect(try await add("-D") == 0)
+                #expect(try await lines(agent).count == 1)
+                #expect(try await other.list().contains("no identities"))
+                #expect(try await add(other.key) == 0)
+                #expect(try await lines(agent).count == 2)
+                #expect(try await add("-d", other.key) == 0)
+                #expect(try await lines(agent).count == 1)
+                #expect(try await add("-d", own) != 0, "an own key")
+                #expect(try await add(other.key) == 0)
+                let locked = try await agent.shell("printf 'a\\na\\n' | setsid ssh-add -x")
+                #expect(locked.status == 0, "\(locked.errors)")
+                #expect(try await lines(agent).count == 1)
+                #expect(try await isSigned(agent, own))
+            }
+        }
+    }
+
+    @Test(.enabled(if: SSHServer.isInstalled, "needs openssh-server"))
+    func `a server uses the other agent's keys within its rules, and does not change it`()
+        async throws
+    {
+        try await OpenSSHAgent.withRunning { other in
+            let log = try await SSHAgent.withRunning(
+                machine(), extra: ["SSH_AUTH_SOCK": other.socket]
+            ) { agent in
+                _ = try await agent.createKey()
+                try await agent.withForwarding { socket in
+                    func remote(_ arguments: String...) async throws -> Outcome {
+                        try await agent.client(
+                            "env", ["SSH_AUTH_SOCK=\(socket)", "ssh-add"] + arguments)
+                    }
+                    let before = try await remote("-L")
+                    #expect(try before.output == text("\(other.key).pub"), "not the own key")
+                    #expect(try await remote("-D").status != 0)
+                    #expect(try await remote(other.key).status != 0)
+                    #expect(try await other.list() == text("\(other.key).pub"))
+                    // The key may only be used for logins from this machine.
+                    try await other.add([
+                        "-h", "near", "-H", agent.directory.path(of: "known_hosts"),
+                    ])
+                    #expect(try await lines(agent).count == 2, "the control")
+                    #expect(try await remote("-L").output.contains("no identities"))
+                }
+            }
+            #expect(log.contains("refused a server to change the other agent"), "\(log)")
+        }
+    }
+
+    /// Answers of a hostile agent.
+    private static let answers: [(name: String, bytes: [UInt8])] = [
+        ("the end", []),
+        ("a length of 4 GiB", [0xFF, 0xFF, 0xFF, 0xFF, 12]),
+        ("a length of 0", [0, 0, 0, 0]),
+        ("another type", [0, 0, 0, 1, 14]),
+        ("a count of 4 billion", [0, 0, 0, 5, 12, 0xFF, 0xFF, 0xFF, 0xFF]),
+        ("a key that is longer than the message", [0, 0, 0, 9, 12, 0, 0, 0, 1, 0, 0, 0, 9]),
+        ("an empty key", [0, 0, 0, 13, 12, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]),
+        ("more bytes", [0, 0, 0, 6, 12, 0, 0, 0, 0, 0]),
+    ]
+
+    @Test func `another agent's invalid answers do not hide the own keys`() async throws {
+        for answer in Self.answers {
+            let other = try ScriptedAgent { $0.first == 11 ? answer.bytes : [0, 0, 0, 1, 5] }
+            let log = try await SSHAgent.withRunning(
+                machine(), extra: ["SSH_AUTH_SOCK": other.socket]
+            ) { agent in
+                let own = try await agent.createKey()
+                #expect(try await lines(agent).count == 1, "\(answer.name)")
+                #expect(try await isSigned(agent, own), "\(answer.name)")
+            }
+            #expect(log.contains("the other agent"), "\(answer.name): \(log)")
+        }
+    }
+
+    @Test func `the merged list fits an answer, and comments are one line`() async throws {
+        let key = [UInt8](repeating: 7, count: 200 * 1024)
+        var body = SSHWriter()
+        body.byte(12)
+        body.uint32(3)
+        for (key, comment) in [([1], "a\u{1B}[2J\nb"), ([1], "again"), (key, "long")] {
+            body.string(key)
+            body.string(comment)
+        }
+        var frame = SSHWriter()
+        frame.string(body.bytes)
+        let other = try ScriptedAgent { [answer = frame.bytes] in
+            $0.first == 11 ? answer : [0, 0, 0, 1, 5]
+        }
+        try await SSHAgent.withRunning(
+            machine(), extra: ["SSH_AUTH_SOCK": other.socket]
+        ) { agent in
+            let answer = try #require(
+                await AgentClient(agent.socket).request(AgentClient.list))
+            let identities = try OtherAgentAnswer.identities(answer)
+            #expect(identities.map(\.publicKey) == [[1], key])
+            #expect(!answer.contains(0x1B))
+        }
+    }
+
+    @Test func `an agent that does not answer delays one request only`() async throws {
+        let other = try ScriptedAgent { _ in nil }
+        let log = try await SSHAgent.withRunning(
+            machine(), extra: ["SSH_AUTH_SOCK": other.socket]
+        ) { agent in
+            let own = try await agent.createKey()
+            for _ in 0..<2 { #expect(try await lines(agent).count == 1) }
+            #expect(try await isSigned(agent, own))
+        }
+        #expect(log.ranges(of: "did not answer in time").count == 1, "\(log)")
+    }
+
+    @Test func `a client that ends does not leave its request with the other agent`() async throws {
+        let other = try ScriptedAgent { $0.first == 13 ? nil : [0, 0, 0, 1, 5] }
+        try await SSHAgent.withRunning(
+            machine(), extra: ["SSH_AUTH_SOCK": other.socket]
+        ) { agent in
+            func open() throws -> Int {
+                try FileManager.default.contentsOfDirectory(atPath: "/proc/\(agent.id)/fd").count
+            }
+            var client: AgentClient? = try AgentClient(agent.socket)
+            #expect(await client?.request(AgentClient.list)?.first == 12)
+            let before = try open()
+            client?.send(AgentClient.commit(with: [1, 2, 3]))
+            client = nil
+            #expect(try await poll { try open() <= before - 2 }, "both connections are closed")
+        }
+    }
+
+    @Test func `an agent is not its own other agent, by any path`() async throws {
+        let machine = try machine()
+        let folder = machine.directory.path(of: "run")
+        try FileManager.default.createDirectory(
+            atPath: folder, withIntermediateDirectories: false,
+            attributes: [.posixPermissions: 0o700])
+        let (link, own) = ("\(folder)/link", "\(folder)/own")
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: own)
+        for path in [link, own] {
+            let outcome = try await machine.run(
+                "--socket", own, "--agent-socket", path, program: Products.agent)
+            #expect(outcome.status == 2)
+            #expect(outcome.errors.contains("is the socket of this agent"), "\(outcome.errors)")
+        }
+        for path in ["relative", ""] {
+            let outcome = try await machine.run(
+                "--socket", own, "--agent-socket", path, program: Products.agent)
+            #expect(outcome.status == 2, "\(outcome.errors)")
+        }
+        // A link that appears later.
+        let later = machine.directory.path(of: "later")
+        try await SSHAgent.withRunning(machine, extra: ["LATCHKEY_AGENT_SOCKET": later]) { agent in
+            _ = try await agent.createKey()
+            try FileManager.default.createSymbolicLink(
+                atPath: later, withDestinationPath: agent.socket)
+            #expect(try await lines(agent).count == 1)
+        }
+    }
+
+    @Test func `two agents that name each other list the keys of both once`() async throws {
+        let (first, second) = (try machine(), try machine())
+        let link = first.directory.path(of: "second")
+        let log = try await SSHAgent.withRunning(
+            first, extra: ["LATCHKEY_AGENT_SOCKET": link]
+        ) { one in
+            _ = try await one.createKey("one")
+            try await SSHAgent.withRunning(
+                second, extra: ["LATCHKEY_AGENT_SOCKET": one.socket]
+            ) { two in
+                let key = try await two.createKey("two")
+                try FileManager.default.createSymbolicLink(
+                    atPath: link, withDestinationPath: two.socket)
+                #expect(
+                    try await lines(one).map { $0.split(separator: " ").last } == ["one", "two"])
+                #expect(
+                    try await lines(two).map { $0.split(separator: " ").last } == ["two", "one"])
+                #expect(try await isSigned(one, key))
+                #expect(two.prompts.count == 1)
+                // A key that no agent has comes back as a refusal, at once.
+                let answer = await (try AgentClient(one.socket)).request(
+                    AgentClient.commit(with: [1, 2, 3]))
+                #expect(answer == AgentClient.failure)
+            }
+        }
+        #expect(!log.contains("did not answer in time"), "\(log)")
+    }
+}
