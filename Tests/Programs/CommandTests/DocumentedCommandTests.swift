@@ -10,6 +10,7 @@ import Testing
             .deletingLastPathComponent().deletingLastPathComponent()
         let documents = [
             "README.md", "swtpm/README.md", "Sources/Core/Latchkey/Latchkey.docc/Administration.md",
+            "Sources/Core/Latchkey/Latchkey.docc/ManyMachines.md",
             "Sources/Core/Latchkey/Latchkey.docc/Recovery.md",
             "Sources/Hardware/LatchkeyPKCS11/LatchkeyPKCS11.docc/TokensAndYubiKeys.md",
         ]
