@@ -104,14 +104,16 @@ struct PinentryConversation: Sendable {
 }
 
 /// The terminal or display for a pinentry program.
-struct PinentrySettings {
+struct PinentrySettings: Sendable {
     /// The path of the terminal; nil if there is no terminal.
     let terminal: String?
     /// `name=value`, for Assuan's `OPTION`.
     let options: [String]
 
-    init(environment: [String: String]) {
-        terminal = environment["GPG_TTY"] ?? [0, 1, 2].lazy.compactMap(Self.name).first
+    init(environment: [String: String], hasTerminal: Bool = true) {
+        terminal =
+            hasTerminal
+            ? environment["GPG_TTY"] ?? [0, 1, 2].lazy.compactMap(Self.name).first : nil
         let locale = environment["LC_ALL"] ?? environment["LC_CTYPE"] ?? environment["LANG"]
         options = [
             ("ttyname", terminal), ("ttytype", environment["TERM"]), ("lc-ctype", locale),
