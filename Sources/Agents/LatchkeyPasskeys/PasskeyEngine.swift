@@ -45,6 +45,33 @@ package struct PasskeyEngine: PasskeyEffects {
         return CTAPStatus(error)
     }
 
+    private func isLockedOut() async -> Bool {
+        (try? await keystore.pinStatus())?.isLockedOut != false
+    }
+
+    /// Uses the hardware for a question that the user has accepted. A rejected PIN or fingerprint
+    /// is requested once more. The user is told why the use failed.
+    private func use<Value: Sendable>(
+        for question: PasskeyQuestion,
+        _ body: @Sendable () async throws(KeystoreError) -> Value
+    ) async throws(CTAPStatus) -> Value {
+        do throws(KeystoreError) {
+            do throws(KeystoreError) {
+                return try await body()
+            } catch {
+                guard error.code == .wrongProof, !Task.isCancelled, await !isLockedOut() else {
+                    throw error
+                }
+                return try await body()
+            }
+        } catch {
+            if error.code != .cancelled, !Task.isCancelled {
+                await prompt.report(error, of: question)
+            }
+            throw status(of: error)
+        }
+    }
+
     // MARK: User
 
     package func choose(
@@ -90,7 +117,7 @@ package struct PasskeyEngine: PasskeyEffects {
         withMACKey: Bool, for question: PasskeyQuestion,
         authorizedBy presence: any PresenceAuthority
     ) async throws(CTAPStatus) -> (key: HardwareKey, macKey: SealedSecret?) {
-        do throws(KeystoreError) {
+        try await use(for: question) { () throws(KeystoreError) in
             guard let policy = await newPolicy(on: try await keystore.capabilities(), presence)
             else {
                 throw .unsupported(
@@ -111,8 +138,6 @@ package struct PasskeyEngine: PasskeyEffects {
                 await discard(key)
                 throw error
             }
-        } catch {
-            throw status(of: error)
         }
     }
 
@@ -120,7 +145,7 @@ package struct PasskeyEngine: PasskeyEffects {
         _ use: PasskeyUse, authorizedBy presence: any PresenceAuthority
     ) async throws(CTAPStatus) -> ECDSASignature {
         let (key, context) = (use.passkey.key, context(use.question, account: use.account))
-        do throws(KeystoreError) {
+        return try await self.use(for: use.question) { () throws(KeystoreError) in
             guard let macKey = use.passkey.macKey, !use.salts.isEmpty else {
                 return try await keystore.sign(
                     use.digest([]), with: key, for: context, authorizedBy: presence)
@@ -129,8 +154,6 @@ package struct PasskeyEngine: PasskeyEffects {
                 with: key, after: use.salts, with: macKey, for: context, authorizedBy: presence,
                 digest: use.digest
             ).signature
-        } catch {
-            throw status(of: error)
         }
     }
 
@@ -164,7 +187,7 @@ package struct PasskeyEngine: PasskeyEffects {
             return PasskeyState(canVerify: false, methods: [], attemptsLeft: nil, count: count)
         }
         let status = try? await keystore.pinStatus()
-        let methods = await methods(capabilities)
+        let methods = await prompt.canPrompt() ? methods(capabilities) : []
         let canUsePIN = methods.contains(.passcode) && status?.isLockedOut == false
         return PasskeyState(
             canVerify: methods.contains(.fingerprint) || canUsePIN, methods: methods,

@@ -25,6 +25,13 @@ package protocol PasskeyPrompt: Sendable {
     /// user declined. A choice `use` counts as `no`.
     func refusal(of question: PasskeyQuestion) async -> PasskeyChoice
 
+    /// Whether a prompt can be shown here. If not, the authenticator reports that it cannot verify
+    /// users.
+    func canPrompt() async -> Bool
+
+    /// Tells the user why a request failed that the user had accepted. Returns soon.
+    func report(_ error: KeystoreError, of question: PasskeyQuestion) async
+
     /// Attracts the user's attention to this device. Returns soon.
     func wink() async
 }

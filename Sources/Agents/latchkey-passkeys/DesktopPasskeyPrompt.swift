@@ -10,7 +10,8 @@ import Synchronization
 ///
 /// For a login with an enrolled finger, one window waits for the finger and offers the PIN, another
 /// device, or a refusal. For a new passkey, without an enrolled finger, or if the passkey accepts
-/// no PIN now, a window asks for the choice first, before the PIN or the finger.
+/// no PIN now, a window asks for the choice first, before the PIN or the finger. If an accepted
+/// request fails, a window states why.
 final class DesktopPasskeyPrompt: PasskeyPrompt {
     private let window: PinentryChoice
     private let pins: any PresenceAuthority
@@ -19,6 +20,10 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
     private let isLocked: @Sendable () async -> Bool
     /// The user's choice in the window of the running verification.
     private let choice = Mutex<(question: PasskeyQuestion, made: PasskeyChoice)?>(nil)
+    /// The window about the last failure.
+    private let message = Mutex<Task<Void, Never>?>(nil)
+    /// Whether the program showed no fault at the last check; nil before the first one.
+    private let isUsable = Mutex<Bool?>(nil)
 
     /// - Parameters:
     ///   - pins: Prompts for PINs.
@@ -39,6 +44,7 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
     func choose(
         _ question: PasskeyQuestion, promptsForPIN: @Sendable () async -> Bool
     ) async -> PasskeyChoice {
+        message.withLock { $0.take() }?.cancel()
         // The user cannot see a window behind the lock screen. Another device can still answer.
         guard await !isLocked() else {
             log.notice(
@@ -47,10 +53,35 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
         }
         // The window that offers the PIN states the question. Without a window, a touch would sign
         // without a text.
-        if question.offersFingerOrPIN, await isFingerReady(), await promptsForPIN() {
-            return .use(0)
+        var needsPIN = false
+        if question.offersFingerOrPIN { needsPIN = await promptsForPIN() }
+        if needsPIN, await isFingerReady() { return .use(0) }
+        return await ask(question, isConsent: !needsPIN)
+    }
+
+    func canPrompt() async -> Bool {
+        let earlier = isUsable.withLock(\.self)
+        if earlier == true { return true }
+        do throws(KeystoreError) {
+            try await window.check()
+        } catch {
+            if earlier == nil {
+                log.error(
+                    "passkeys cannot be used: \(error.reason)",
+                    metadata: ["recovery": "\(error.advice)"])
+            }
+            isUsable.withLock { $0 = false }
+            return false
         }
-        return await ask(question)
+        isUsable.withLock { $0 = true }
+        return true
+    }
+
+    func report(_ error: KeystoreError, of question: PasskeyQuestion) async {
+        let (window, limit) = (window, question.timeLimit)
+        let text = "\(question.failure): \(error.reason). \(error.advice)"
+        let shown = Task { _ = try? await window.show(text, within: limit) }
+        message.withLock { $0 = shown }
     }
 
     func verification(for question: PasskeyQuestion) -> any PresenceAuthority {
@@ -77,13 +108,14 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
     // MARK: Windows
 
     /// Asks for the choice, and for the account if there are several: pinentry has no list, so one
-    /// window for each.
-    private func ask(_ question: PasskeyQuestion) async -> PasskeyChoice {
+    /// window for each. Of several windows, the last one is the consent.
+    private func ask(_ question: PasskeyQuestion, isConsent: Bool) async -> PasskeyChoice {
         let accept =
             question.accounts.count > 1
             ? "Choose account" : question.purpose == .alreadyRegistered ? "OK" : "Use"
         switch await show(
-            question.text, within: question.timeLimit, accept: accept, other: Self.notHere)
+            question.text, within: question.timeLimit, accept: accept, other: Self.notHere,
+            isConsent: isConsent && question.accounts.count <= 1)
         {
         case .other, .otherOfTwo, .unanswered: return .notHere
         case .cancelled: return .no
@@ -95,7 +127,8 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
             let position = "Account \(index + 1) of \(question.accounts.count) at \(question.place)"
             let text = "\(position): \(String(quoted: question.accounts[index], limit: 64))"
             switch await show(
-                text, within: question.timeLimit, accept: "Use", other: "Next account")
+                text, within: question.timeLimit, accept: "Use", other: "Next account",
+                isConsent: isConsent)
             {
             case .accepted: return .use(index)
             case .other: index = (index + 1) % question.accounts.count
@@ -120,7 +153,9 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
         let made: PasskeyChoice
         // The end of the verification closes the window.
         let limit = max(question.timeLimit, Authenticator.verificationTime)
-        switch await show(text, within: limit, accept: "Use PIN", other: Self.notHere) {
+        switch await show(
+            text, within: limit, accept: "Use PIN", other: Self.notHere, isConsent: false)
+        {
         case .accepted: return true
         case .cancelled: made = .no
         case .other, .otherOfTwo, .unanswered: made = .notHere
@@ -135,11 +170,12 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
     /// Without a window there is no consent: the request stays unanswered, so that the user can use
     /// another device.
     private func show(
-        _ text: String, within limit: Duration, accept: String, other: String
+        _ text: String, within limit: Duration, accept: String, other: String, isConsent: Bool
     ) async -> PinentryChoice.Answer {
         do throws(KeystoreError) {
             return try await window.ask(
-                text, .init(accept: accept, other: other, cancel: "No"), within: limit)
+                text, .init(accept: accept, other: other, cancel: "No"), isConsent: isConsent,
+                within: limit)
         } catch {
             log.error(
                 "could not prompt: \(error.reason)", metadata: ["recovery": "\(error.advice)"])
@@ -154,6 +190,14 @@ private struct PasskeyVerification: PresenceAuthority {
     let question: PasskeyQuestion
     let pins: any PresenceAuthority
     let broker: PresenceBroker?
+    private let rejection = Rejection()
+
+    init(
+        prompt: DesktopPasskeyPrompt, question: PasskeyQuestion, pins: any PresenceAuthority,
+        broker: PresenceBroker?
+    ) {
+        (self.prompt, self.question, self.pins, self.broker) = (prompt, question, pins, broker)
+    }
 
     /// Each use of a passkey has its own proof.
     var acceptsEarlierProof: Bool { false }
@@ -164,12 +208,30 @@ private struct PasskeyVerification: PresenceAuthority {
                 return .declined("the user did not allow it")
             }
         }
+        var request = request
+        if rejection.isLast.withLock(\.self) {
+            request.hint = ["The last PIN was wrong.", request.hint].compactMap(\.self)
+                .joined(separator: " ")
+        }
         return try await pins.pin(request)
     }
 
     func notice(_ notice: PresenceNotice) async { await pins.notice(notice) }
-    func accepted() { pins.accepted() }
-    func rejected() { pins.rejected() }
+
+    func accepted() {
+        rejection.isLast.withLock { $0 = false }
+        pins.accepted()
+    }
+
+    func rejected() {
+        rejection.isLast.withLock { $0 = true }
+        pins.rejected()
+    }
+
+    /// Whether the hardware has rejected the last PIN.
+    private final class Rejection: Sendable {
+        let isLast = Mutex(false)
+    }
 }
 
 extension PasskeyQuestion {
@@ -178,6 +240,15 @@ extension PasskeyQuestion {
     /// could have set the PIN.
     fileprivate var offersFingerOrPIN: Bool {
         if case .signIn = purpose { accounts.count <= 1 } else { false }
+    }
+
+    /// What has failed, as the begin of a sentence.
+    fileprivate var failure: String {
+        if case .create = purpose {
+            "No passkey was created for \(place)"
+        } else {
+            "The passkey for \(place) was not used"
+        }
     }
 
     /// The text of the window: the program, the site and the account. The site's name is the one

@@ -80,7 +80,8 @@ struct PasskeyProgram: ServiceProgram {
         let prompt = DesktopPasskeyPrompt(
             environment: environment, pins: pins,
             broker: settings.preference == .pin ? nil : finger, log: log,
-            isLocked: { await observer.isLocked() })
+            isLocked: { await observer.isLocked(display: environment["DISPLAY"]) })
+        _ = await prompt.canPrompt()
         let engine = PasskeyEngine(
             keystore: keystore, store: store, prompt: prompt, policy: policy?.policy,
             openers: { HIDNode.ofUser(geteuid())?.openers(user: geteuid()) },

@@ -51,8 +51,10 @@ extension KeystoreError {
 
     static func otherFinger() -> KeystoreError {
         KeystoreError(
-            code: .wrongProof, reason: "the fingerprint does not match an enrolled finger",
-            recovery: "Try again with a finger that you enrolled.")
+            code: .wrongProof, reason: "the reader did not recognize the finger",
+            recovery:
+                "Try again with a finger that you enrolled. Some readers check only one of several."
+        )
     }
 
     static func fingersChanged(underlying: TPMError? = nil) -> KeystoreError {

@@ -13,7 +13,8 @@ extension PackageError {
 }
 
 extension Recovery.Action {
-    /// A sentence that names the command or option of this package's programs.
+    /// A sentence that names the command or option of this package's programs, or the command of
+    /// another service.
     package var command: String {
         switch self {
         case .allowShortPIN: "To use a short PIN, pass --allow-short-pin."
@@ -43,6 +44,8 @@ extension Recovery.Action {
             "Run ‘latchkey enable --policy biometry-any’; for the locker, use the same option."
         case .listSSHKeys: "Run ‘latchkey ssh list’."
         case .offerWithoutVerification: "‘latchkey ssh add --without-verification’ permits it."
+        case .restartReader:
+            "If the reader worked before the machine slept, run ‘sudo systemctl restart fprintd’."
         case .listPasskeys: "Run ‘latchkey passkey list’."
         case .deletePasskey: "Run ‘latchkey passkey delete’ with its ID."
         case .storeVaultWithPIN: "For example, run ‘latchkey vault store NAME --biometrics’."

@@ -76,6 +76,12 @@ struct ApprovalQueue {
         return actions
     }
 
+    /// The machine is about to sleep.
+    mutating func cancelAll() -> [Action] {
+        defer { waiting = [] }
+        return waiting.map(Action.withdraw) + (running.map { [.interrupt($0)] } ?? [])
+    }
+
     /// A waiting request has timed out.
     mutating func expire(_ id: UInt64) -> [Action] {
         guard let index = waiting.firstIndex(where: { $0.id == id }) else { return [] }

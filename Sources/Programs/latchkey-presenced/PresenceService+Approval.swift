@@ -105,8 +105,7 @@ extension PresenceService {
         case .busy:
             return Self.refuse(
                 .unavailable, "fprintd says that another program uses the fingerprint reader",
-                "Close that program, then try again. If there is none, for example after the machine slept: "
-                    + Self.restart)
+                Recovery("Close that program, then try again.", .restartReader))
         case .failed(let why):
             return Self.refuse(
                 .unavailable, why, "Try again, or use your PIN if the key's policy allows it.")
@@ -169,10 +168,8 @@ extension PresenceService {
             error.isAbsence
                 ? "fprintd is not running"
                 : "there is no fingerprint reader (\(error.message.prefix(100)))",
-            "Connect a fingerprint reader and install fprintd, or use your PIN. If the reader worked before the machine slept: "
-                + restart)
+            Recovery(
+                "Connect a fingerprint reader and install fprintd, or use your PIN.",
+                .restartReader))
     }
-
-    /// The command after which fprintd finds a reader again that it lost during a sleep.
-    static let restart = "sudo systemctl restart fprintd"
 }

@@ -9,7 +9,7 @@ extension PresenceService {
     /// Whether the caller can be prompted for a finger now.
     func state(for requester: BusRequester) async -> FingerState {
         if let lock = await fingerLock(of: requester.user) {
-            return .lockedOut(until: Self.end(of: lock))
+            return .lockedOut(until: Self.end(of: lock, from: Date()))
         }
         guard let name = requester.userName else { return .notAvailable("the user has no name") }
         do throws(BusError) {
@@ -44,9 +44,9 @@ extension PresenceService {
                 code: .unavailable,
                 reason: error.isAbsence
                     ? "fprintd is not running" : "there is no fingerprint reader",
-                recovery:
-                    "Connect a fingerprint reader and install fprintd, or use the policy ‘pin’. If the reader worked before "
-                    + "the machine slept: \(Self.restart)")
+                recovery: Recovery(
+                    "Connect a fingerprint reader and install fprintd, or use the policy ‘pin’.",
+                    .restartReader))
         }
         // Also if the last finger was deleted.
         if authority.isBoundToFingers(requester.user) {

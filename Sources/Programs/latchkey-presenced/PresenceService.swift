@@ -36,6 +36,8 @@ actor PresenceService {
         case left(String)
         /// A finger was enrolled.
         case enrolled
+        /// The machine is about to sleep.
+        case sleep
         /// The bus does not take the service's messages.
         case lost(BusError)
     }
@@ -127,6 +129,9 @@ actor PresenceService {
                 sink.yield(.enrolled)
             }
         }
+        _ = try await bus.subscribe(LoginManager.sleepRule) { signal in
+            if signal.arguments.first?.bool == true { sink.yield(.sleep) }
+        }
         try await bus.own(PresenceWire.name)
         try onReady()
         for await event in events {
@@ -140,6 +145,9 @@ actor PresenceService {
             case .excess(let message, isAnswered: false): await bus.drop(message)
             case .left(let client): await forget(client)
             case .enrolled: await noteEnrolment()
+            // Some readers do not answer after a sleep during a verification, until fprintd is
+            // restarted.
+            case .sleep: await perform(queue.cancelAll())
             case .lost(let error): throw error
             }
         }
@@ -345,7 +353,7 @@ actor PresenceService {
         name: "org.freedesktop.DBus.Error.UnknownMethod", message: "there is no such method")
 
     static func refuse(
-        _ code: CommonErrorCode, _ reason: String, _ recovery: String = "Try again."
+        _ code: CommonErrorCode, _ reason: String, _ recovery: Recovery = "Try again."
     ) -> Bus.Reply {
         .failure(PresenceWire.error(KeystoreError(code: code, reason: reason, recovery: recovery)))
     }
@@ -362,11 +370,12 @@ actor PresenceService {
     static func locked(_ lock: Duration) -> Bus.Reply {
         refuse(
             .lockedOut, "too many fingers did not match",
-            "Wait until \(end(of: lock).formatted(.iso8601)), or use your PIN.")
+            "Wait until \(end(of: lock, from: Date()).formatted(.iso8601)), or use your PIN.")
     }
 
-    /// The end of a lock by the current wall clock.
-    static func end(of lock: Duration) -> Date {
-        Date().addingTimeInterval(Double(lock.components.seconds))
+    /// The end of a lock by the wall clock, in whole seconds and never early.
+    static func end(of lock: Duration, from now: Date) -> Date {
+        let seconds = now.timeIntervalSince1970 + lock / .seconds(1)
+        return Date(timeIntervalSince1970: seconds.rounded(.up))
     }
 }

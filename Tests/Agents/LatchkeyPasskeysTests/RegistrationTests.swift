@@ -184,7 +184,7 @@ import Testing
         }
     }
 
-    @Test func `a declined PIN is a refusal, and a wrong one is UV_INVALID`() async throws {
+    @Test func `a declined PIN is a refusal, and two wrong ones are UV_INVALID`() async throws {
         let script = ScriptedPrompt(authority: { ScriptedPresence([.pin("123456")]) })
         try await Rig.with(script) { rig in
             _ = try await rig.ask(Rig.registration())
@@ -192,7 +192,7 @@ import Testing
             for (step, status) in [(ScriptedPresence.Step.decline, 0x27), (.pin("654321"), 0x3F)]
                 as [(ScriptedPresence.Step, UInt8)]
             {
-                let prompt = ScriptedPrompt(authority: { ScriptedPresence([step]) })
+                let prompt = ScriptedPrompt(authority: { ScriptedPresence([step, step]) })
                 let engine = PasskeyEngine(
                     keystore: rig.keystore, store: rig.store, prompt: prompt, policy: .pin,
                     clock: rig.clock.clock)

@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import Latchkey
 import LatchkeySimulators
 import LatchkeyTestSupport
@@ -57,6 +58,60 @@ struct DesktopPasskeyPromptTests {
         #expect(try desk.descriptions.count == 3)
         let second = try Desk(choices: ["use", "no", "use"], flavor: "gnome3")
         #expect(await second.prompt.choose(question(["ada", "bob"])) == .use(1))
+    }
+
+    @Test func `on GNOME, Return is no consent`() async throws {
+        let desk = try Desk(choices: ["return", "return", "return", "return"], flavor: "gnome3")
+        for purpose in [
+            PasskeyQuestion.Purpose.selectDevice, .alreadyRegistered, .create(replaces: false),
+        ] {
+            #expect(await desk.prompt.choose(question([], purpose: purpose)) == .notHere)
+        }
+        // Without a PIN, only a touch would follow.
+        #expect(
+            await desk.prompt.choose(question(["ada"]), promptsForPIN: { false }) == .notHere)
+        let typed = try Desk(choices: ["use", "return"], flavor: "gnome3")
+        #expect(await typed.prompt.choose(question([], purpose: .selectDevice)) == .use(0))
+        // The user must enter the PIN now.
+        #expect(await typed.prompt.choose(question(["ada"])) == .use(0))
+    }
+
+    @Test func `a request that failed after a consent has a window, until the next one`()
+        async throws
+    {
+        let desk = try Desk(choices: ["use"])
+        let error = KeystoreError(
+            code: .lockedOut, reason: "the TPM is locked", recovery: "Wait until 12:00.")
+        await desk.prompt.report(error, of: question(["ada"]))
+        #expect(await poll { (try? desk.messages) == 1 })
+        #expect(
+            try desk.descriptions == [
+                "The passkey for “example.com” was not used: the TPM is locked. Wait until 12:00."
+            ])
+        #expect(await desk.prompt.choose(question(["ada"])) == .use(0))
+        #expect(await poll { !desk.isMessageOpen }, "the next window replaces it")
+    }
+
+    @Test func `a program without windows is found before a request`() async throws {
+        let desk = try Desk(choices: [])
+        #expect(await desk.prompt.canPrompt())
+        let missing = DesktopPasskeyPrompt(
+            environment: ["PINENTRY_PROGRAM": "/nonexistent"], pins: NobodyPresent(), broker: nil,
+            log: Logger(label: "test"))
+        #expect(await !missing.canPrompt())
+    }
+
+    @Test func `the prompt after a wrong PIN says so`() async throws {
+        let pins = ScriptedPresence(pins: "1", "2", "3")
+        let desk = try Desk(choices: [], pins: pins)
+        let presence = desk.prompt.verification(for: question(["ada"]))
+        let request = PINRequest(purpose: .current, context: PromptContext(reason: "test"))
+        _ = try await presence.pin(request)
+        presence.rejected()
+        _ = try await presence.pin(request)
+        presence.accepted()
+        _ = try await presence.pin(request)
+        #expect(pins.requests.map(\.hint) == [nil, "The last PIN was wrong.", nil])
     }
 
     @Test func `a locked session gets no window, and the request stays unanswered`() async throws {
@@ -178,9 +233,11 @@ private final class Desk: Sendable {
     let prompt: DesktopPasskeyPrompt
     private let directory: TemporaryDirectory
 
-    /// - Parameter choices: The answers of the windows, in order: `use`, `other`, `no` or `wait`.
+    /// - Parameter choices: The answers of the windows, in order: `use`, `other`, `no`, `return` (the
+    ///   key) or `wait`.
     init(
         choices: [String], flavor: String = "gtk2", broker: (any ApprovalService)? = nil,
+        pins: any PresenceAuthority = NobodyPresent(),
         isLocked: @escaping @Sendable () async -> Bool = { false }
     ) throws {
         directory = try TemporaryDirectory()
@@ -196,10 +253,12 @@ private final class Desk: Sendable {
                 case "$line" in
                 "GETINFO flavor") echo "D \(flavor)"; echo OK ;;
                 SETDESC*) printf '%s\\n' "${line#SETDESC }" >>descriptions; echo OK ;;
-                CONFIRM)
+                MESSAGE) echo $$ >>messages; exec sleep 1000 ;;
+                CONFIRM | GETPIN)
                     answer=$(head -n 1 choices); sed -i 1d choices
                     case $answer in
-                    use) echo OK ;;
+                    use) [ "$line" = CONFIRM ] || echo "D yes"; echo OK ;;
+                    return) echo OK ;;
                     other) echo "ERR 83886194 Not confirmed" ;;
                     no) echo "ERR 83886179 Operation cancelled" ;;
                     *) exec sleep 1000 ;;
@@ -211,8 +270,23 @@ private final class Desk: Sendable {
             """)
         prompt = DesktopPasskeyPrompt(
             environment: ["PINENTRY_PROGRAM": program, "PATH": "/usr/bin:/bin"],
-            pins: NobodyPresent(), broker: broker,
+            pins: pins, broker: broker,
             log: Logger(label: "test"), isLocked: isLocked)
+    }
+
+    /// The number of messages.
+    var messages: Int {
+        get throws { try messageProcesses.count }
+    }
+    /// Whether the program of a message runs.
+    var isMessageOpen: Bool {
+        ((try? messageProcesses) ?? []).contains { kill($0, 0) == 0 }
+    }
+    private var messageProcesses: [pid_t] {
+        get throws {
+            try String(contentsOfFile: directory.path(of: "messages"), encoding: .utf8)
+                .split(separator: "\n").compactMap { pid_t($0) }
+        }
     }
 
     var descriptions: [String] {

@@ -1,4 +1,5 @@
 import Foundation
+import Latchkey
 import LatchkeyPasskeys
 import LatchkeySimulators
 import Testing
@@ -58,28 +59,41 @@ struct HIDNodeTests {
         var node: HIDNode? = HIDNode(path: "/dev/hidraw1")
         var user: UInt32 = 1000
 
-        var check: Check {
-            PasskeyDiagnostics(
+        var fault: KeystoreError?
+
+        func check() async -> Check {
+            await PasskeyDiagnostics(
                 relay: "relay", device: "device", user: user, node: { _ in node },
                 exists: { files.contains($0) },
-                isWritable: { readable.contains($0) }
+                isWritable: { readable.contains($0) },
+                flatpakDirectories: ["/var/lib/flatpak/app", "/home/ada/flatpak/app"],
+                windowFault: { fault }
             ).check()
         }
     }
 
-    @Test func `doctor names what is missing, in the order of the fixes`() {
-        #expect(Machine().check.state == .ok)
-        #expect(Machine(files: []).check.state == .ok)
-        #expect(Machine(user: 0).check.state == .ok)
-        #expect(Machine(files: ["relay"]).check.advice?.contains("modprobe uhid") == true)
-        #expect(Machine(readable: []).check.advice?.contains("usermod -aG latchkey") == true)
+    @Test func `doctor names what is missing, in the order of the fixes`() async {
+        #expect(await Machine().check().state == .ok)
+        #expect(await Machine(files: []).check().state == .ok)
+        #expect(await Machine(user: 0).check().state == .ok)
+        #expect(await Machine(files: ["relay"]).check().advice?.contains("modprobe uhid") == true)
         #expect(
-            Machine(node: nil).check.advice?.contains(
+            await Machine(readable: []).check().advice?.contains("usermod -aG latchkey") == true)
+        #expect(
+            await Machine(node: nil).check().advice?.contains(
                 "systemctl --user enable --now latchkey-passkeys") == true)
-        #expect(Machine(readable: ["relay"]).check.advice?.contains("udevadm trigger") == true)
-        let sandboxed = Machine(files: ["relay", "device", "/dev/hidraw1", "/snap/bin/firefox"])
-            .check
+        #expect(
+            await Machine(readable: ["relay"]).check().advice?.contains("udevadm trigger") == true)
+        let fault = KeystoreError(code: .unavailable, reason: "no display", recovery: "Get one.")
+        let blind = await Machine(fault: fault).check()
+        #expect(blind.state == .warning && blind.advice == "Get one.")
+        #expect(blind.finding.contains("can show no window, so it refuses logins: no display"))
+        let sandboxed = await Machine(files: [
+            "relay", "device", "/dev/hidraw1", "/snap/bin/firefox",
+            "/home/ada/flatpak/app/com.brave.Browser",
+        ]).check()
         #expect(sandboxed.state == .warning)
-        #expect(sandboxed.finding.contains("except Firefox from Snap"))
+        #expect(
+            sandboxed.finding.contains("except perhaps Brave from Flatpak and Firefox from Snap"))
     }
 }

@@ -24,7 +24,8 @@ struct PinentryChoiceTests {
     ) async throws {
         let pinentry = try program(answer)
         #expect(
-            try await choice(pinentry).ask("Log in?\nNow", Self.three, within: hangLimit) == ofThree
+            try await choice(pinentry).ask(
+                "Log in?\nNow", Self.three, isConsent: true, within: hangLimit) == ofThree
         )
         let commands = try pinentry.commands
         #expect(commands.contains("SETDESC Log in?%0ANow"))
@@ -32,7 +33,9 @@ struct PinentryChoiceTests {
         #expect(commands.contains("SETNOTOK Not here"))
         #expect(commands.contains("SETCANCEL No"))
         let second = try program(answer)
-        #expect(try await choice(second).ask("Log in?", Self.two, within: hangLimit) == ofTwo)
+        #expect(
+            try await choice(second).ask(
+                "Log in?", Self.two, isConsent: true, within: hangLimit) == ofTwo)
         #expect(try second.commands.contains("SETCANCEL No"))
     }
 
@@ -41,7 +44,8 @@ struct PinentryChoiceTests {
     {
         let pinentry = try program("echo 'ERR 83886179 Operation cancelled'", flavor: "gnome3")
         #expect(
-            try await choice(pinentry).ask("Log in?", Self.three, within: hangLimit) == .otherOfTwo)
+            try await choice(pinentry).ask(
+                "Log in?", Self.three, isConsent: false, within: hangLimit) == .otherOfTwo)
         let commands = try pinentry.commands
         #expect(commands.contains("SETCANCEL Not here"))
         #expect(!commands.contains { $0.hasPrefix("SETNOTOK") })
@@ -50,7 +54,9 @@ struct PinentryChoiceTests {
     @Test func `cancelling the task ends the program`() async throws {
         let pinentry = try program("echo waiting >> \"$LOG\"; exec sleep 1000")
         let choice = choice(pinentry)
-        let task = Task { try await choice.ask("Log in?", Self.three, within: hangLimit) }
+        let task = Task {
+            try await choice.ask("Log in?", Self.three, isConsent: true, within: hangLimit)
+        }
         #expect(await poll { (try? pinentry.commands.contains("waiting")) == true })
         task.cancel()
         #expect(try await task.value == .unanswered)
@@ -66,7 +72,8 @@ struct PinentryChoiceTests {
     {
         let pinentry = try program(answer)
         let error = await #expect(throws: KeystoreError.self) {
-            try await choice(pinentry).ask("Log in?", Self.three, within: hangLimit)
+            try await choice(pinentry).ask(
+                "Log in?", Self.three, isConsent: true, within: hangLimit)
         }
         #expect(error?.code == code)
     }
@@ -74,11 +81,71 @@ struct PinentryChoiceTests {
     @Test func `a program that rejects the question gets no confirmation`() async throws {
         let pinentry = try program("echo OK", description: "echo 'ERR 83886360 Line too long'")
         let error = await #expect(throws: KeystoreError.self) {
-            try await choice(pinentry).ask("Log in?", Self.three, within: hangLimit)
+            try await choice(pinentry).ask(
+                "Log in?", Self.three, isConsent: true, within: hangLimit)
         }
         #expect(error?.code == .unavailable)
         let commands = try pinentry.commands
         #expect(commands.contains("SETDESC Log in?") && !commands.contains("CONFIRM"))
+    }
+
+    @Test(arguments: [
+        "gnome3", "gnome3:curses", "gtk2:curses", "qt:curses", "curses", "tty", "mac", "''",
+    ])
+    func `only a word is consent where Return chooses the first button`(flavor: String) async throws
+    {
+        let answers: [(String, PinentryChoice.Answer)] = [
+            ("echo OK", .otherOfTwo), ("printf 'D yes\\nOK\\n'", .accepted),
+            ("printf 'D Yes\\nOK\\n'", .accepted), ("printf 'D no\\nOK\\n'", .cancelled),
+            ("printf 'D hunter2\\nOK\\n'", .otherOfTwo),
+            ("printf 'D yes\\nD yes\\nOK\\n'", .otherOfTwo),
+            ("echo 'ERR 83886179 Operation cancelled'", .otherOfTwo),
+            ("echo 'ERR 83886142 Timeout'", .unanswered),
+        ]
+        for (answer, expected) in answers {
+            let pinentry = try program(answer, flavor: flavor)
+            let made = try await choice(pinentry).ask(
+                "Log in?", Self.three, isConsent: true, within: hangLimit)
+            #expect(made == expected, "\(answer)")
+            let commands = try pinentry.commands
+            #expect(commands.contains("GETPIN") && !commands.contains("CONFIRM"))
+            #expect(
+                commands.contains("SETDESC Log in?%0A%0ATo agree, type yes and choose “Use”."))
+        }
+    }
+
+    @Test(arguments: [
+        ("gtk2", true), ("gnome3", true), ("''", true), ("curses", false), ("tty", false),
+        ("gtk2:curses", false), ("gnome3:curses", false),
+    ])
+    func `without a terminal, a program for terminals shows no window`(
+        flavor: String, isUsable: Bool
+    ) async throws {
+        let pinentry = try program("exit 1", flavor: flavor)
+        var error: KeystoreError?
+        do throws(KeystoreError) {
+            try await PinentryChoice(
+                environment: ["PINENTRY_PROGRAM": pinentry.path, "PATH": "/usr/bin:/bin"],
+                hasTerminal: false
+            ).check()
+        } catch let caught {
+            error = caught
+        }
+        #expect(error?.code == (isUsable ? nil : .unavailable))
+        #expect(
+            try pinentry.commands.allSatisfy { !$0.hasPrefix("SETDESC") && $0 != "CONFIRM" })
+        let terminal = PinentryChoice(environment: [
+            "PINENTRY_PROGRAM": pinentry.path, "PATH": "/usr/bin:/bin", "GPG_TTY": "/dev/pts/99",
+        ])
+        try await terminal.check()
+    }
+
+    @Test func `a message has one button`() async throws {
+        let pinentry = try program("echo OK")
+        try await choice(pinentry).show("The TPM is locked.", within: hangLimit)
+        let commands = try pinentry.commands
+        #expect(commands.contains("SETDESC The TPM is locked.") && commands.contains("MESSAGE"))
+        #expect(!commands.contains { $0.hasPrefix("SETCANCEL") || $0.hasPrefix("SETNOTOK") })
     }
 
     private func choice(_ pinentry: FakePinentry) -> PinentryChoice {
@@ -96,7 +163,7 @@ struct PinentryChoiceTests {
                     case "$line" in
                     "GETINFO flavor") printf 'D %s\\nOK\\n' \(flavor) ;;
                     SETDESC*) \(description) ;;
-                    CONFIRM) \(answer) ;;
+                    CONFIRM | GETPIN | MESSAGE) \(answer) ;;
                     BYE) echo OK; exit 0 ;;
                     *) echo OK ;;
                     esac

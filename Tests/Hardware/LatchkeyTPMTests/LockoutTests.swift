@@ -85,7 +85,7 @@ struct LockoutTests {
             let presence = ScriptedPresence([], broker: broker)
             #expect(
                 await lift(keystore, secret, presence)?.reason
-                    == "the fingerprint does not match an enrolled finger")
+                    == "the reader did not recognize the finger")
             #expect(try await keystore.pinStatus(of: .secret(secret)).isLockedOut)
             #expect(
                 try await keystore.liftLockout(

@@ -135,6 +135,7 @@ private final class Windows: Sendable {
             while IFS= read -r line; do
                 case $line in
                 SETDESC*) text=${line#SETDESC }; echo OK ;;
+                "GETINFO flavor") printf 'D gtk2\\nOK\\n' ;;
                 CONFIRM) printf '%s %s\\n' "$$" "$text" >>"$0.log"; exec sleep 100000 ;;
                 *) echo OK ;;
                 esac

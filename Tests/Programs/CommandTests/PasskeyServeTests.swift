@@ -163,6 +163,7 @@ struct PasskeyServeTests {
             echo OK
             while read -r command text; do
               case $command in
+                GETINFO) printf 'D gtk2\\nOK\\n' ;;
                 CONFIRM) echo "$$" >"$0.id"; exec sleep 100000 ;;
                 *) echo OK ;;
               esac

@@ -66,6 +66,33 @@ struct ApprovalQueueTests {
         #expect(queue.cancel(client: ":1.9") == [])
     }
 
+    @Test func `requests that are cancelled at once do not keep the reader`() {
+        var queue = ApprovalQueue()
+        var reader = ScriptedReader()
+        for id in 1...10 as ClosedRange<UInt64> {
+            reader.perform(queue.enqueue(entry(id, ":1.\(id)")))
+            reader.perform(queue.cancel(client: ":1.\(id)"))
+        }
+        // The first verification ends after the cancellation of all.
+        while let ended = reader.interrupted.popLast() { reader.perform(queue.finish(ended)) }
+        #expect(reader.begun == [1] && reader.withdrawn == Array(2...10))
+        reader.perform(queue.enqueue(entry(11)))
+        #expect(reader.begun == [1, 11])
+    }
+
+    @Test func `before a sleep all requests end, and later ones begin`() {
+        var queue = ApprovalQueue()
+        var reader = ScriptedReader()
+        for id in 1...3 as ClosedRange<UInt64> { reader.perform(queue.enqueue(entry(id))) }
+        reader.perform(queue.cancelAll())
+        #expect(reader.interrupted == [1] && reader.withdrawn == [2, 3])
+        reader.perform(queue.finish(1))
+        #expect(reader.begun == [1])
+        reader.perform(queue.enqueue(entry(4)))
+        #expect(reader.begun == [1, 4])
+        #expect(queue.finish(4) == [] && queue.cancelAll() == [])
+    }
+
     @Test func `no user can fill the queue`() {
         var queue = ApprovalQueue()
         for id in 1...UInt64(ApprovalQueue.limitPerUser) { _ = queue.enqueue(entry(id)) }
@@ -82,5 +109,23 @@ struct ApprovalQueueTests {
         #expect(queue.expire(2) == [.withdraw(entry(2))])
         #expect(queue.expire(2) == [])
         #expect(queue.expire(1) == [], "a running request has a separate timeout")
+    }
+}
+
+/// A reader that notes what the queue requests.
+private struct ScriptedReader {
+    var begun: [UInt64] = []
+    var interrupted: [UInt64] = []
+    var withdrawn: [UInt64] = []
+
+    mutating func perform(_ actions: [ApprovalQueue.Action]) {
+        for action in actions {
+            switch action {
+            case .begin(let entry): begun.append(entry.id)
+            case .interrupt(let entry): interrupted.append(entry.id)
+            case .withdraw(let entry): withdrawn.append(entry.id)
+            case .wait, .refuse: break
+            }
+        }
     }
 }

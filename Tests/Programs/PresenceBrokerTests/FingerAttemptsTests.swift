@@ -1,6 +1,9 @@
 import FoundationEssentials
+import LatchkeyPresence
 import LatchkeyTPM
 import Testing
+
+@testable import latchkey_presenced
 
 /// The limit on fingers that do not match.
 struct FingerAttemptsTests {
@@ -22,6 +25,16 @@ struct FingerAttemptsTests {
         for _ in 0..<5 { attempts.fail(at: later) }
         #expect(attempts.lock(at: later) == .seconds(120))
         #expect(failed(500, at: later).lock(at: later) == .seconds(3600))
+    }
+
+    @Test func `the stated end of a lockout is never early`() {
+        let now = Date(timeIntervalSince1970: 1000.25)
+        let end = { PresenceService.end(of: $0, from: now).timeIntervalSince1970 }
+        #expect(end(.milliseconds(59_600)) == 1060)
+        #expect(end(.milliseconds(59_750)) == 1060)
+        #expect(end(.seconds(60)) == 1061)
+        let fraction = Date(timeIntervalSince1970: 1060.5)
+        #expect(PresenceWire.arguments(.lockedOut(until: fraction)).last == .uint64(1061))
     }
 
     @Test func `a match resets the count`() {

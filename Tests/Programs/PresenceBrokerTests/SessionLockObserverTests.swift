@@ -55,6 +55,26 @@ struct SessionLockObserverTests {
         }
     }
 
+    @Test func `a locked session does not lock the windows of another one`() async throws {
+        try await LoginManagerScene.with(session: nil) { scene in
+            for id in ["1", "2", "3"] { try await scene.addSession(id) }
+            for id in ["1", "2"] { try await scene.set("Type", to: "x11", of: id) }
+            try await scene.set("Display", to: ":1", of: "1")
+            try await scene.set("Display", to: ":2", of: "2")
+            let observer = SessionLockObserver(busAddress: scene.bus.address)
+            try await scene.setLockedHint(true, of: "1")
+            #expect(await !observer.isLocked())
+            #expect(await !observer.isLocked(display: ":2"))
+            #expect(await !observer.isLocked(display: ":0"), "the display of no session")
+            #expect(await observer.isLocked(display: ":1"))
+            try await scene.setLockedHint(true, of: "2")
+            #expect(await observer.isLocked(), "only the terminal is not locked")
+            try await scene.setLockedHint(false, of: "1")
+            #expect(await !observer.isLocked())
+            #expect(await observer.isLocked(display: ":2"))
+        }
+    }
+
     @Test func `the machine sleeps only after the records are locked`() async throws {
         try await LoginManagerScene.with { scene in
             try await scene.addSession("1")

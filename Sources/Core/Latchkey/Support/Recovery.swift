@@ -35,7 +35,7 @@ package struct Recovery: Hashable, Sendable {
         case listTokens, initializeToken, listTokenKeys, chooseSlot, eraseToken, useModuleHere
         case changeTokenPIN, initializeTokenPIN, unblockPIN, enterPINHere
         case forgetKey, choosePolicy, requireFinger, listSSHKeys, offerWithoutVerification
-        case listPasskeys, deletePasskey, storeVaultWithPIN, omitShares
+        case restartReader, listPasskeys, deletePasskey, storeVaultWithPIN, omitShares
         case showAttestation, chooseIssuer, enrolAttestation, forgetAttestation, enrolBroker
         case chooseServer, login, authenticate, enable, disable, forceLogout
     }

@@ -55,10 +55,13 @@ package enum PresenceWire {
         BusError(name: errorPrefix + "Declined", message: why)
     }
 
+    /// The lines of the message are the reason, the recovery and the names of its actions.
     package static func error(_ error: KeystoreError) -> BusError {
-        BusError(
+        let actions = error.recoveryAction.actions.map(\.rawValue).joined(separator: " ")
+        return BusError(
             name: errorPrefix + capitalized(error.code.description),
-            message: "\(error.reason)\n\(error.recovery)")
+            message: ([error.reason, error.recovery] + (actions.isEmpty ? [] : [actions]))
+                .joined(separator: "\n"))
     }
 
     /// The error for an answer that the client cannot decode.
@@ -89,14 +92,19 @@ package enum PresenceWire {
                 underlying: .init(layer: "dbus", text: "\(error.name): \(error.message)"))
         }
         let word = error.name.dropFirst(errorPrefix.count)
-        let lines = error.message.split(separator: "\n", maxSplits: 1).map {
+        let lines = error.message.split(separator: "\n", maxSplits: 2).map {
             String(oneLine: $0, limit: longestText)
+        }
+        let actions = lines.dropFirst(2).joined().split(separator: " ").compactMap {
+            Recovery.Action(rawValue: String($0))
         }
         return KeystoreError(
             operation: operation,
             code: CommonErrorCode.allCases.first { capitalized($0.description) == word } ?? .failed,
             reason: lines.first ?? "the presence broker refused",
-            recovery: lines.count > 1 ? lines[1] : "Try again.",
+            recovery: actions.reduce(Recovery(lines.count > 1 ? lines[1] : "Try again.")) {
+                $0.offering($1)
+            },
             underlying: .init(layer: "dbus", text: error.name))
     }
 
@@ -181,7 +189,8 @@ extension PresenceWire {
         case .lockedOut(let until):
             [
                 .string("locked-out"), .string(""),
-                .uint64(UInt64(max(0, until?.timeIntervalSince1970 ?? 0))),
+                // Whole seconds, and never early.
+                .uint64(UInt64(max(0, until?.timeIntervalSince1970.rounded(.up) ?? 0))),
             ]
         }
     }

@@ -104,15 +104,15 @@ struct PinentryConversation: Sendable {
 }
 
 /// The terminal or display for a pinentry program.
-struct PinentrySettings {
+struct PinentrySettings: Sendable {
     /// The path of the terminal; nil if there is none, or its input is for the shell.
     let terminal: String?
     /// `name=value`, for Assuan's `OPTION`.
     let options: [String]
 
-    init(environment: [String: String]) {
+    init(environment: [String: String], hasTerminal: Bool = true) {
         let set = environment["GPG_TTY"].flatMap { $0.isEmpty ? nil : $0 }
-        let named = set ?? [0, 1, 2].lazy.compactMap(Self.name).first
+        let named = hasTerminal ? set ?? [0, 1, 2].lazy.compactMap(Self.name).first : nil
         terminal = named.flatMap { TerminalJob.isInBackground(ofDeviceAt: $0) ? nil : $0 }
         let locale = environment["LC_ALL"] ?? environment["LC_CTYPE"] ?? environment["LANG"]
         options = [

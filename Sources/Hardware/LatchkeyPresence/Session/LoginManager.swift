@@ -2,7 +2,7 @@ internal import Glibc
 
 /// The login manager of this machine, systemd-logind, on the system bus
 /// (`org.freedesktop.login1(5)`).
-struct LoginManager: Sendable {
+package struct LoginManager: Sendable {
     static let name = "org.freedesktop.login1"
     private static let path = "/org/freedesktop/login1"
     private static let manager = "org.freedesktop.login1.Manager"
@@ -15,7 +15,7 @@ struct LoginManager: Sendable {
     // MARK: Signals
 
     /// The machine is about to sleep (true), or is awake again (false).
-    static let sleepRule = SignalRule(
+    package static let sleepRule = SignalRule(
         from: name, path: path, interface: manager, member: "PrepareForSleep")
 
     /// A session has begun; the last argument is its path.
@@ -78,9 +78,8 @@ struct LoginManager: Sendable {
         }
     }
 
-    /// The user of a session, and whether the session is locked. A session without a readable
-    /// `LockedHint` is locked.
-    func session(at path: String) async throws(BusError) -> (user: UInt32, isLocked: Bool) {
+    /// The properties of a session.
+    func session(at path: String) async throws(BusError) -> Session {
         let answer = try await bus.call(
             BusTarget(Self.name, path, Self.properties, "GetAll"), [.string(Self.session)])
         guard let members = answer.first?.dictionary,
@@ -88,7 +87,10 @@ struct LoginManager: Sendable {
         else {
             throw Self.unreadable
         }
-        return (user, members[Self.lockedHint]?.bool != false)
+        return Session(
+            user: user, isLocked: members[Self.lockedHint]?.bool != false,
+            isGraphical: Session.graphicalTypes.contains(members["Type"]?.string ?? ""),
+            display: members["Display"]?.string ?? "")
     }
 
     /// Delays the machine's sleep until the descriptor is closed, or logind's time limit has
@@ -103,6 +105,27 @@ struct LoginManager: Sendable {
             [.string("sleep"), .string("Latchkey"), .string(reason), .string("delay")])
         guard let descriptor = answer.first?.descriptor else { throw unreadable }
         return descriptor
+    }
+
+    struct Session: Hashable, Sendable {
+        fileprivate static let graphicalTypes: Set<String> = ["x11", "wayland", "mir"]
+
+        let user: UInt32
+        /// True without a readable `LockedHint`.
+        let isLocked: Bool
+        let isGraphical: Bool
+        /// The X11 display; empty if there is none.
+        let display: String
+
+        /// Whether a user with these sessions cannot see the windows of a process that belongs to
+        /// none of them: the session of its display is locked. If that session is unknown, all
+        /// graphical sessions are, or all sessions if none is graphical.
+        static func areLocked(_ sessions: [Session], display: String?) -> Bool {
+            let graphical = sessions.filter(\.isGraphical)
+            let own = graphical.filter { !$0.display.isEmpty && $0.display == display }
+            let shown = !own.isEmpty ? own : graphical.isEmpty ? sessions : graphical
+            return !shown.isEmpty && shown.allSatisfy(\.isLocked)
+        }
     }
 
     private static func target(_ method: String) -> BusTarget {

@@ -56,11 +56,13 @@ public struct SessionLockObserver: Sendable {
         }
     }
 
-    /// Whether the session is locked now; for a process that belongs to no session, whether one of
-    /// the user's sessions is.
+    /// Whether the session is locked now. For a process that belongs to no session: whether the
+    /// session of its display is, or all graphical sessions of the user if that one is unknown.
     ///
     /// False without the bus or logind. True if logind's answer is missing or cannot be read.
-    package func isLocked() async -> Bool {
+    ///
+    /// - Parameter display: The X11 display of the process's windows.
+    package func isLocked(display: String? = nil) async -> Bool {
         do throws(BusError) {
             let bus = try await Bus.system(at: busAddress)
             defer { withExtendedLifetime(bus) {} }
@@ -69,10 +71,11 @@ public struct SessionLockObserver: Sendable {
             if let own = try await logind.ownSession() {
                 return try await logind.session(at: own).isLocked
             }
+            var sessions: [LoginManager.Session] = []
             for (path, user) in try await logind.sessions() where user == geteuid() {
-                if try await logind.session(at: path).isLocked { return true }
+                sessions.append(try await logind.session(at: path))
             }
-            return false
+            return LoginManager.Session.areLocked(sessions, display: display)
         } catch {
             return !error.isAbsence
         }

@@ -30,7 +30,7 @@ struct Diagnostics {
         }
         checks.append(pinSource())
         if let agent = await sshAgent(store) { checks.append(agent) }
-        checks.append(PasskeyDiagnostics().check())
+        checks.append(await PasskeyDiagnostics().check())
         checks.append(await ServerDiagnostics(settings: context.settings).check())
         return checks
     }

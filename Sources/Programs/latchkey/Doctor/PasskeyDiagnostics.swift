@@ -1,19 +1,22 @@
+import FoundationEssentials
 import Glibc
 import Latchkey
 import LatchkeyPasskeys
+import LatchkeyPresence
+import LatchkeyServices
 
 /// Checks whether browsers can use this user's passkeys: the relay, its device, the user's service,
-/// and programs in sandboxes.
+/// its windows, and programs in sandboxes.
 struct PasskeyDiagnostics {
     private static let name = "passkeys"
-    /// Browsers from Flatpak and Snap, whose sandbox has no HID devices.
-    private static let sandboxed = [
-        "/var/lib/flatpak/app/org.mozilla.firefox": "Firefox from Flatpak",
-        "/var/lib/flatpak/app/org.chromium.Chromium": "Chromium from Flatpak",
-        "/var/lib/flatpak/app/com.google.Chrome": "Chrome from Flatpak",
-        "/snap/bin/firefox": "Firefox from Snap",
-        "/snap/bin/chromium": "Chromium from Snap",
+    /// Browsers from Flatpak, whose sandbox has no HID devices by default.
+    private static let flatpaks = [
+        "org.mozilla.firefox": "Firefox", "org.chromium.Chromium": "Chromium",
+        "com.google.Chrome": "Chrome", "com.brave.Browser": "Brave",
+        "com.microsoft.Edge": "Edge",
     ]
+    /// Browsers from Snap, which get the device with the udev rule of the package. Not tested.
+    private static let snaps = ["firefox": "Firefox", "chromium": "Chromium", "brave": "Brave"]
 
     var relay = HIDNode.relaySocket
     var device = "/dev/uhid"
@@ -21,8 +24,15 @@ struct PasskeyDiagnostics {
     var node: (UInt32) -> HIDNode? = { HIDNode.ofUser($0) }
     var exists: (String) -> Bool = { access($0, F_OK) == 0 }
     var isWritable: (String) -> Bool = { access($0, R_OK | W_OK) == 0 }
+    /// The directories of Flatpak's programs: of all users, and of this one.
+    var flatpakDirectories = [
+        "/var/lib/flatpak/app", "\(Self.dataDirectory)/flatpak/app",
+    ]
+    /// The reason why the service can show no window in this session; nil if it can, or without a
+    /// display.
+    var windowFault: () async -> KeystoreError? = { await Self.windowFault() }
 
-    func check() -> Check {
+    func check() async -> Check {
         guard exists(relay) else {
             return .ok(
                 Self.name, "Passkeys for browsers are not installed (package latchkey-passkeys).")
@@ -48,15 +58,49 @@ struct PasskeyDiagnostics {
                 "You have no permission to use \(node.path), the device of your passkeys.",
                 "Apply the udev rules: sudo udevadm trigger --action=add --subsystem-match=hidraw")
         }
-        let hidden = Self.sandboxed.filter { exists($0.key) }.values.sorted()
+        if let fault = await windowFault() {
+            return warning(
+                "The passkey service can show no window, so it refuses logins: \(fault.reason).",
+                fault.advice)
+        }
+        let hidden = hiddenBrowsers()
         guard hidden.isEmpty else {
             return warning(
-                "Browsers can use your passkeys through \(node.path), except \(hidden.joined(separator: " and ")): its "
-                    + "sandbox has no HID devices.",
+                "Browsers can use your passkeys through \(node.path), except perhaps "
+                    + "\(hidden.joined(separator: " and ")), whose sandbox hides HID devices.",
                 "Use a browser of your distribution, or give the Flatpak access: flatpak override --user --device=all APP"
             )
         }
         return .ok(Self.name, "Browsers can use your passkeys through \(node.path).")
+    }
+
+    private static var dataDirectory: String {
+        let environment = ProcessInfo.processInfo.environment
+        return environment["XDG_DATA_HOME"] ?? "\(environment["HOME"] ?? "")/.local/share"
+    }
+
+    private func hiddenBrowsers() -> [String] {
+        let flatpaks = Self.flatpaks.filter { id, _ in
+            flatpakDirectories.contains { exists("\($0)/\(id)") }
+        }
+        let snaps = Self.snaps.filter { exists("/snap/bin/\($0.key)") }
+        return flatpaks.values.map { "\($0) from Flatpak" }.sorted()
+            + snaps.values.map { "\($0) from Snap" }.sorted()
+    }
+
+    /// The service has no terminal.
+    private static func windowFault() async -> KeystoreError? {
+        var environment = ProcessInfo.processInfo.environment
+        environment["GPG_TTY"] = nil
+        guard environment["DISPLAY"] != nil || environment["WAYLAND_DISPLAY"] != nil else {
+            return nil
+        }
+        do throws(KeystoreError) {
+            try await PinentryChoice(environment: environment, hasTerminal: false).check()
+            return nil
+        } catch {
+            return error
+        }
     }
 
     private func warning(_ finding: String, _ advice: String) -> Check {

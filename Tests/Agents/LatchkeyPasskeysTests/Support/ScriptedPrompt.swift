@@ -11,6 +11,8 @@ final class ScriptedPrompt: PasskeyPrompt {
         var refusal = PasskeyChoice.no
         var presences: [ScriptedPresence] = []
         var pinPrompts: [Bool] = []
+        var failures: [KeystoreError] = []
+        var canPrompt = true
     }
 
     private let state = Mutex(State())
@@ -39,6 +41,9 @@ final class ScriptedPrompt: PasskeyPrompt {
     var open: Int { state.withLock { $0.open } }
     /// The PIN prompts of all requests.
     var pins: [PINRequest] { state.withLock { $0.presences }.flatMap(\.requests) }
+    /// The failures of which the user was told.
+    var failures: [KeystoreError] { state.withLock { $0.failures } }
+    func disable() { state.withLock { $0.canPrompt = false } }
     func refuse(by choice: PasskeyChoice) { state.withLock { $0.refusal = choice } }
 
     func choose(
@@ -64,6 +69,12 @@ final class ScriptedPrompt: PasskeyPrompt {
 
     func refusal(of question: PasskeyQuestion) async -> PasskeyChoice {
         state.withLock { $0.refusal }
+    }
+
+    func canPrompt() async -> Bool { state.withLock { $0.canPrompt } }
+
+    func report(_ error: KeystoreError, of question: PasskeyQuestion) async {
+        state.withLock { $0.failures.append(error) }
     }
 
     /// Waits until the task is cancelled.

@@ -92,6 +92,13 @@ struct LoginManagerScene {
         try await call("\(Self.name).Session.SetLockedHint", "\(isLocked)", at: "/session/\(id)")
     }
 
+    /// Sets a property of a session that a display manager states.
+    func set(_ property: String, to text: String, of id: String) async throws {
+        try await call(
+            "org.freedesktop.DBus.Properties.Set", "\(Self.name).Session", property,
+            "<'\(text)'>", at: "/session/\(id)")
+    }
+
     /// Announces the end of a session.
     func endSession(_ id: String) async throws {
         try await call(
