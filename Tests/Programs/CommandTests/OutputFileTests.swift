@@ -1,4 +1,6 @@
+import CoreFoundation  // with Glibc, for stat: the order of files decides which module has it
 import Foundation
+import Glibc
 import Latchkey
 import LatchkeySimulators
 import LatchkeyTestSupport
