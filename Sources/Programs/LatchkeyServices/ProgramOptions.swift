@@ -3,61 +3,20 @@ public import Latchkey
 
 /// The options that the tool, the agent and the passkey service share. ``ProgramSettings`` merges
 /// them with the environment and the configuration file, which have the same names.
-package struct ProgramOptions: ParsableArguments {
-    @Flag(help: "Log each operation.") package var verbose = false
+package protocol SharedOptions: ParsableArguments {
+    var verbose: Bool { get }
+    var container: String? { get }
+    var store: String? { get }
+    var tcti: String? { get }
+    var token: String? { get }
+    var tokenLogin: String? { get }
+    var tokenIsolation: String? { get }
+    var pinSource: String? { get }
+    var presence: PresencePreference? { get }
+    var allowShortPin: Bool { get }
+}
 
-    @Option(
-        help: ArgumentHelp(
-            "The container. (LATCHKEY_CONTAINER; default: default)", valueName: "name"))
-    var container: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "The directory of the store. (LATCHKEY_STORE; default: $XDG_DATA_HOME/latchkey)",
-            valueName: "dir"))
-    var store: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "The TPM, as a TCTI configuration. (LATCHKEY_TCTI, TPM2TOOLS_TCTI; default: device:/dev/tpmrm0)",
-            valueName: "conf"))
-    var tcti: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "A PKCS#11 token instead of the TPM, as an RFC 7512 URI; see ‘latchkey token list’. (LATCHKEY_TOKEN)",
-            valueName: "uri"))
-    var token: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "Where to enter the token's PIN: auto, pin (here) or reader (its PIN pad or sensor). (LATCHKEY_TOKEN_LOGIN)",
-            valueName: "way"))
-    var tokenLogin: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "When to run the token's module in a separate process: auto, always or never. (LATCHKEY_TOKEN_ISOLATION)",
-            valueName: "when"))
-    var tokenIsolation: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "The source of PINs: tty, pinentry, fd:N or file:PATH. (LATCHKEY_PIN_SOURCE; default of the tool: tty, otherwise pinentry)",
-            valueName: "source"))
-    var pinSource: String?
-
-    @Option(help: "The preferred user verification, if a key allows more than one.")
-    package var presence: PresencePreference?
-
-    @Flag(
-        help:
-            "Accept a new PIN of fewer than 6 characters even if the TPM's lockout password is empty."
-    )
-    package var allowShortPin = false
-
-    package init() {}
-
+extension SharedOptions {
     /// The values of the options that are settings, by name.
     package var values: [String: String?] {
         [
@@ -65,6 +24,51 @@ package struct ProgramOptions: ParsableArguments {
             "token-login": tokenLogin, "token-isolation": tokenIsolation, "pin-source": pinSource,
         ]
     }
+}
+
+/// The help texts of the shared options.
+package enum OptionHelp {
+    package static let verbose: ArgumentHelp = "Log each operation."
+    package static let container = ArgumentHelp(
+        "The container. (LATCHKEY_CONTAINER; default: default)", valueName: "name")
+    package static let store = ArgumentHelp(
+        "The directory of the store. (LATCHKEY_STORE; default: $XDG_DATA_HOME/latchkey)",
+        valueName: "dir")
+    package static let tcti = ArgumentHelp(
+        "The TPM, as a TCTI configuration. (LATCHKEY_TCTI, TPM2TOOLS_TCTI; default: device:/dev/tpmrm0)",
+        valueName: "conf")
+    package static let token = ArgumentHelp(
+        "A PKCS#11 token instead of the TPM, as an RFC 7512 URI; see ‘latchkey token list’. (LATCHKEY_TOKEN)",
+        valueName: "uri")
+    package static let tokenLogin = ArgumentHelp(
+        "Where to enter the token's PIN: auto, pin (here) or reader (its PIN pad or sensor). (LATCHKEY_TOKEN_LOGIN)",
+        valueName: "way")
+    package static let tokenIsolation = ArgumentHelp(
+        "When to run the token's module in a separate process: auto, always or never. (LATCHKEY_TOKEN_ISOLATION)",
+        valueName: "when")
+    package static let pinSource = ArgumentHelp(
+        "The source of PINs: tty, pinentry, fd:N or file:PATH. (LATCHKEY_PIN_SOURCE; default of the tool: tty, otherwise pinentry)",
+        valueName: "source")
+    package static let presence: ArgumentHelp =
+        "The preferred user verification, if a key allows more than one."
+    package static let allowShortPIN: ArgumentHelp =
+        "Accept a new PIN of fewer than 6 characters even if the TPM's lockout password is empty."
+}
+
+/// The shared options of the agent and the passkey service, which have no others.
+package struct ProgramOptions: SharedOptions {
+    @Flag(help: OptionHelp.verbose) package var verbose = false
+    @Option(help: OptionHelp.container) package var container: String?
+    @Option(help: OptionHelp.store) package var store: String?
+    @Option(help: OptionHelp.tcti) package var tcti: String?
+    @Option(help: OptionHelp.token) package var token: String?
+    @Option(help: OptionHelp.tokenLogin) package var tokenLogin: String?
+    @Option(help: OptionHelp.tokenIsolation) package var tokenIsolation: String?
+    @Option(help: OptionHelp.pinSource) package var pinSource: String?
+    @Option(help: OptionHelp.presence) package var presence: PresencePreference?
+    @Flag(help: OptionHelp.allowShortPIN) package var allowShortPin = false
+
+    package init() {}
 }
 
 /// The value of `--presence`.

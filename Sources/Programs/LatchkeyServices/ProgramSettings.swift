@@ -42,7 +42,8 @@ package struct ProgramSettings: Sendable {
     /// - Parameter others: The values of the program's other options that are settings, by name.
     /// - Throws: ``KeystoreError`` with code `invalidInput`.
     package init(
-        _ options: ProgramOptions, others: [String: String?] = [:], environment: [String: String]
+        _ options: some SharedOptions, others: [String: String?] = [:],
+        environment: [String: String]
     ) throws {
         let values = try SettingsReader(
             options: options.values.merging(others) { $1 }, environment: environment)

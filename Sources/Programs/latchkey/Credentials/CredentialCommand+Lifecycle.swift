@@ -77,13 +77,14 @@ extension CredentialCommand {
             abstract: "Get a new token from the server.",
             discussion: "Programs that refresh one credential at the same time share one request.")
 
-        @OptionGroup var arguments: CredentialArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Argument(help: CredentialCommand.idHelp) var id: String
 
         var operation: String? { "refresh the credential" }
 
         func perform(in context: CommandContext) async throws -> CredentialReport {
             let store = try await context.credentials()
-            let credential = try store.stored(arguments.id)
+            let credential = try store.stored(id)
             try await credential.refresh()
             return try store.report(credential)
         }
@@ -99,7 +100,8 @@ extension CredentialCommand {
                 ‘access’ when there is a refresh token, and after ‘device’.
                 """)
 
-        @OptionGroup var arguments: CredentialArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Argument(help: CredentialCommand.idHelp) var id: String
 
         @Option(help: "The part to revoke.") var type = RevocationArgument.all
 
@@ -107,7 +109,7 @@ extension CredentialCommand {
 
         func perform(in context: CommandContext) async throws -> BriefReport {
             let store = try await context.credentials()
-            let credential = try store.stored(arguments.id)
+            let credential = try store.stored(id)
             try await credential.revoke(type: type.type)
             let isRemoved = try store.credential(id: credential.id) == nil
             let id = printable(credential.id)
@@ -129,13 +131,14 @@ extension CredentialCommand {
             abstract:
                 "Remove a credential from this machine. Does not prompt or contact the server.")
 
-        @OptionGroup var arguments: CredentialArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Argument(help: CredentialCommand.idHelp) var id: String
 
         var operation: String? { "remove the credential" }
 
         func perform(in context: CommandContext) async throws -> RevokingReport<BriefReport> {
             let store = try await context.credentials()
-            let credential = try store.stored(arguments.id)
+            let credential = try store.stored(id)
             try credential.remove()
             // If the hardware fails now, the revocation stays pending.
             let records = try await context.records()

@@ -15,16 +15,10 @@ struct CredentialCommand: AsyncParsableCommand {
         ])
 }
 
-/// The arguments of a command on one credential.
-struct CredentialArguments: CommandArguments {
+extension CredentialCommand {
     static let idHelp = ArgumentHelp(
         "The credential's ID, or the first 4 or more characters of it.", valueName: "id")
 
-    @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
-    @Argument(help: idHelp) var id: String
-}
-
-extension CredentialCommand {
     /// `latchkey credential list`.
     struct List: ContextCommand {
         static let configuration = CommandConfiguration(
@@ -75,14 +69,15 @@ extension CredentialCommand {
             commandName: "show",
             abstract: "Show a credential without its token. Does not prompt or use the keys.")
 
-        @OptionGroup var arguments: CredentialArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Argument(help: CredentialCommand.idHelp) var id: String
 
         var operation: String? { "show the credential" }
 
         func perform(in context: CommandContext) async throws -> CredentialReport {
             let store = try await context.credentials()
             _ = try await context.isForeign(store.records)
-            return try store.report(store.stored(arguments.id))
+            return try store.report(store.stored(id))
         }
     }
 
@@ -93,7 +88,7 @@ extension CredentialCommand {
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
-        @Argument(help: CredentialArguments.idHelp) var id: String?
+        @Argument(help: CredentialCommand.idHelp) var id: String?
 
         @Flag(help: "Clear the default. No credential is removed.") var none = false
 
@@ -133,7 +128,8 @@ extension CredentialCommand {
         static let configuration = CommandConfiguration(
             commandName: "tag", abstract: "Set a credential's tags. Does not open the token.")
 
-        @OptionGroup var arguments: CredentialArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Argument(help: CredentialCommand.idHelp) var id: String
 
         @Argument(
             help: ArgumentHelp("A tag to set; an empty value removes the tag.", valueName: "k=v"),
@@ -144,7 +140,7 @@ extension CredentialCommand {
 
         func perform(in context: CommandContext) async throws -> CredentialReport {
             let store = try await context.credentials()
-            let credential = try store.stored(arguments.id)
+            let credential = try store.stored(id)
             try await store.open()
             let changed = try credential.metadata.tags.merging(tags.tags) { $1 }
             try credential.setTags(changed.filter { !$0.value.isEmpty })

@@ -25,7 +25,8 @@ extension KeyCommand {
                 certificates in all forms.
                 """)
 
-        @OptionGroup var arguments: KeyArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Argument(help: KeyIDArgument.help) var key: KeyIDArgument
 
         @Option(
             help: ArgumentHelp(
@@ -60,7 +61,7 @@ extension KeyCommand {
 
         func perform(in context: CommandContext) async throws -> AttestationReport {
             let records = try await context.records()
-            let stored = try await records.usableKey(arguments.key).key
+            let stored = try await records.usableKey(key).key
             // Before the prompt: a token has none.
             let certificates =
                 endorsement ? try await context.tpmKeystore().endorsementCertificates() : nil

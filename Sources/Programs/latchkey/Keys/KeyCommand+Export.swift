@@ -21,7 +21,8 @@ extension KeyCommand {
                 private key.
                 """)
 
-        @OptionGroup var arguments: KeyArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Argument(help: KeyIDArgument.help) var key: KeyIDArgument
 
         @Option(help: "tss2 (TSS2 PRIVATE KEY, for the tpm2 provider of OpenSSL), pem or jwk.")
         var format: Format
@@ -29,7 +30,7 @@ extension KeyCommand {
         var operation: String? { "export a key" }
 
         func perform(in context: CommandContext) async throws -> BriefReport {
-            let stored = try await context.records().storedKey(arguments.key).key
+            let stored = try await context.records().storedKey(key).key
             switch format {
             case .tss2:
                 guard stored.backend == "tpm" else {

@@ -123,7 +123,8 @@ extension KeyCommand {
                 prompts for the PIN, and the TPM wraps the key again.
                 """)
 
-        @OptionGroup var arguments: KeyArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Argument(help: KeyIDArgument.help) var key: KeyIDArgument
         @Argument(help: "The new label, 1 to 256 bytes.") var label: String
 
         func validate() throws { try KeyCommand.check(label: label) }
@@ -132,7 +133,7 @@ extension KeyCommand {
 
         func perform(in context: CommandContext) async throws -> KeyReport {
             let records = try await context.records()
-            let own = try await records.ownKey(arguments.key)
+            let own = try await records.ownKey(key)
             let stored = own.key
             let prompt = context.prompt("rename the key ‘\(stored.name)’ to ‘\(label)’")
             let renamed = try await records.keystore.rename(

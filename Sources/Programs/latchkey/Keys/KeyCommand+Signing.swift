@@ -26,7 +26,8 @@ extension KeyCommand {
                 them.
                 """)
 
-        @OptionGroup var arguments: KeyArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Argument(help: KeyIDArgument.help) var key: KeyIDArgument
 
         @Argument(help: "The file to sign; - for standard input.", completion: .file()) var file:
             String?
@@ -65,7 +66,7 @@ extension KeyCommand {
             let message =
                 try digest.flatMap(Self.messageDigest) ?? FileDigest.sha256(of: file ?? "-")
             let records = try await context.records()
-            let stored = try await records.ownKey(arguments.key).key
+            let stored = try await records.ownKey(key).key
             let signature = try await records.keystore.sign(
                 message, with: stored, for: context.prompt("sign with the key ‘\(stored.name)’"),
                 authorizedBy: context.presence)
@@ -105,7 +106,8 @@ extension KeyCommand {
                 Send the request to a certification authority. The certificate is valid only for this key.
                 """)
 
-        @OptionGroup var arguments: KeyArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Argument(help: KeyIDArgument.help) var key: KeyIDArgument
 
         @Option(
             help: ArgumentHelp(
@@ -119,7 +121,7 @@ extension KeyCommand {
         func perform(in context: CommandContext) async throws -> BriefReport {
             let subject = try DistinguishedName(rfc4514: subject)
             let records = try await context.records()
-            let stored = try await records.ownKey(arguments.key).key
+            let stored = try await records.ownKey(key).key
             let request = try await records.keystore.certificateSigningRequest(
                 subject: subject, with: stored,
                 for: context.prompt("sign a certificate request with the key ‘\(stored.name)’"),

@@ -16,12 +16,6 @@ struct KeyCommand: AsyncParsableCommand {
         ])
 }
 
-/// The arguments of a command on one key.
-struct KeyArguments: CommandArguments {
-    @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
-    @Argument(help: KeyIDArgument.help) var key: KeyIDArgument
-}
-
 extension KeyCommand {
     /// `latchkey key list`.
     struct List: ContextCommand {
@@ -52,7 +46,8 @@ extension KeyCommand {
         static let configuration = CommandConfiguration(
             commandName: "show", abstract: "Show a key. Does not use the hardware.")
 
-        @OptionGroup var arguments: KeyArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Argument(help: KeyIDArgument.help) var key: KeyIDArgument
 
         var operation: String? { "show the key" }
 
@@ -60,12 +55,12 @@ extension KeyCommand {
             let records = try await context.records()
             do throws(KeystoreError) {
                 return KeyReport(
-                    try await records.storedKey(arguments.key).key, in: records.keystore)
+                    try await records.storedKey(key).key, in: records.keystore)
             } catch {
-                if let key = try? await records.sshKey(arguments.key).key {
+                if let key = try? await records.sshKey(self.key).key {
                     return KeyReport(key, in: records.keystore, usedBy: KeyReport.sshUse)
                 }
-                guard error.code == .notFound, let key = try await records.loginKey(arguments.key)
+                guard error.code == .notFound, let key = try await records.loginKey(self.key)
                 else { throw error }
                 return KeyReport(key, in: records.keystore, usedBy: "login")
             }

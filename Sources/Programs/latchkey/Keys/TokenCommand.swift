@@ -35,7 +35,7 @@ extension TokenCommand {
                 return await TokenDirectory.read(uri, options: options)
             }
             let found =
-                arguments.program.verbose
+                arguments.verbose
                 ? await directory() : await StandardStreams.withoutForeignMessages(directory)
             // The module that the user named can't be used.
             if context.settings.token?.namesModule == true, found.tokens.isEmpty,

@@ -11,14 +11,15 @@ extension LockerCommand {
             abstract: "Encrypt the text from standard input, at most 1 MiB, for a protection level."
         )
 
-        @OptionGroup var arguments: LockerArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @OptionGroup var locker: LockerArguments
 
         @Option(help: "The level that decrypting requires.") var level: ProtectionLevel
 
         var operation: String? { "encrypt" }
 
         func perform(in context: CommandContext) async throws -> BriefReport {
-            let session = try await LockerSession(in: context, arguments, for: level)
+            let session = try await LockerSession(in: context, locker, for: level)
             let secret = try context.readSecret(limit: Locker.maximumSecretBytes)
             guard let text = secret.withUnsafeBytes({ String(validating: $0, as: UTF8.self) })
             else {
@@ -42,7 +43,8 @@ extension LockerCommand {
             abstract:
                 "Print only the decrypted text. With --json, print its level without the text.")
 
-        @OptionGroup var arguments: LockerArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @OptionGroup var locker: LockerArguments
 
         var operation: String? { "decrypt" }
 
@@ -53,7 +55,7 @@ extension LockerCommand {
                 larger: "Pass only the output of ‘latchkey locker encrypt’.")
             let text = input.text.filter { !$0.isWhitespace }
             let level = try Locker.protectionLevel(of: text)
-            let session = try await LockerSession(in: context, arguments, for: level)
+            let session = try await LockerSession(in: context, locker, for: level)
             // No prompt for a text that this machine cannot decrypt.
             guard try await session.enrolment().id == Locker.enrolmentID(of: text) else {
                 throw ProtectionError.wrongEnrolment

@@ -10,7 +10,8 @@ extension LockerCommand {
             commandName: "start",
             abstract: "Check that a session starts; enrol this machine if it is not enrolled.")
 
-        @OptionGroup var arguments: LockerArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @OptionGroup var locker: LockerArguments
 
         @Option(help: "The required authentication.") var level = RequiredLevelArgument.any
 
@@ -18,7 +19,7 @@ extension LockerCommand {
 
         func perform(in context: CommandContext) async throws -> LockerReport {
             let session = try await LockerSession(
-                in: context, arguments, allowsOffline: arguments.allowOffline)
+                in: context, locker, allowsOffline: locker.allowOffline)
             if try await session.storedEnrolment() == nil {
                 guard level != .easy else { throw LockerSession.notEnrolled }
                 try await session.checkPresence()
@@ -68,7 +69,8 @@ extension LockerCommand {
             case change
         }
 
-        @OptionGroup var arguments: LockerArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @OptionGroup var locker: LockerArguments
 
         @Argument(help: "The operation.") var change: Change
 
@@ -76,7 +78,7 @@ extension LockerCommand {
 
         func perform(in context: CommandContext) async throws -> RevokingReport<LockerReport> {
             // Changing easy access requires the server.
-            let session = try await LockerSession(in: context, arguments, allowsOffline: false)
+            let session = try await LockerSession(in: context, locker, allowsOffline: false)
             // This command does not enrol the machine.
             try await session.enrolment()
             let report = try await session.opened(for: .active) { locker in

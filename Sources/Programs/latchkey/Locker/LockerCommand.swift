@@ -45,9 +45,7 @@ extension LockerCommand {
 }
 
 /// The arguments of the commands that may start a session.
-struct LockerArguments: CommandArguments {
-    @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
-
+struct LockerArguments: ParsableArguments {
     @Flag(
         help: """
             Accept your PIN or fingerprint without the server if there is no network. Decrypts only data of the \

@@ -28,15 +28,10 @@ extension CommandContext {
     }
 }
 
-/// An argument that names a passkey.
-struct PasskeyArguments: CommandArguments {
-    @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
-    @Argument(
-        help: ArgumentHelp("The passkey's ID, its beginning, or its label.", valueName: "passkey"))
-    var passkey: String
-}
-
 extension PasskeyCommand {
+    static let passkeyHelp = ArgumentHelp(
+        "The passkey's ID, its beginning, or its label.", valueName: "passkey")
+
     /// `latchkey passkey list`.
     struct List: ContextCommand {
         static let configuration = CommandConfiguration(
@@ -63,12 +58,13 @@ extension PasskeyCommand {
         static let configuration = CommandConfiguration(
             commandName: "show", abstract: "Show one passkey.")
 
-        @OptionGroup var arguments: PasskeyArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Argument(help: PasskeyCommand.passkeyHelp) var passkey: String
 
         var operation: String? { "show a passkey" }
 
         func perform(in context: CommandContext) async throws -> PasskeyReport {
-            PasskeyReport(try await context.passkeys().store.passkey(named: arguments.passkey))
+            PasskeyReport(try await context.passkeys().store.passkey(named: passkey))
         }
     }
 
@@ -79,7 +75,8 @@ extension PasskeyCommand {
             abstract: "Give a passkey a label of your own.",
             discussion: "Sites do not see the label. An empty label removes it.")
 
-        @OptionGroup var arguments: PasskeyArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Argument(help: PasskeyCommand.passkeyHelp) var passkey: String
         @Argument(help: "The new label, at most 64 characters.") var label: String
 
         func validate() throws {
@@ -92,7 +89,7 @@ extension PasskeyCommand {
 
         func perform(in context: CommandContext) async throws -> PasskeyReport {
             let store = try await context.passkeys().store
-            let passkey = try store.passkey(named: arguments.passkey)
+            let passkey = try store.passkey(named: passkey)
             try store.rename(passkey.id, to: label.isEmpty ? nil : label)
             return PasskeyReport(try store.passkey(named: Base64URL.encode(passkey.id)))
         }
@@ -254,15 +251,14 @@ extension PasskeyCommand {
                 "container", "store", "tcti", "token", "token-login", "token-isolation",
                 "pin-source",
             ]
-            let program = options.program
-            var values: [(String, String?)] = names.map { ($0, program.values[$0] ?? nil) }
+            var values: [(String, String?)] = names.map { ($0, options.values[$0] ?? nil) }
             values += [
-                ("presence", program.presence?.rawValue), ("policy", policy?.policy.description),
+                ("presence", options.presence?.rawValue), ("policy", policy?.policy.description),
                 ("relay", relay),
             ]
             return values.compactMap { name, value in value.map { "--\(name)=\($0)" } }
-                + (program.allowShortPin ? ["--allow-short-pin"] : [])
-                + (program.verbose ? ["--verbose"] : [])
+                + (options.allowShortPin ? ["--allow-short-pin"] : [])
+                + (options.verbose ? ["--verbose"] : [])
         }
     }
 }

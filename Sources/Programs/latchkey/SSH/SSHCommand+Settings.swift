@@ -20,7 +20,8 @@ extension SSHCommand {
                 connections.
                 """)
 
-        @OptionGroup var arguments: KeyArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Argument(help: KeyIDArgument.help) var key: KeyIDArgument
 
         @Option(
             name: .customLong("host"), help: ArgumentHelp("A permitted login.", valueName: "rule"))
@@ -47,7 +48,7 @@ extension SSHCommand {
 
         func perform(in context: CommandContext) async throws -> SSHKeyReport {
             let records = try await context.sshRecords()
-            let found = try await records.sshKey(arguments.key)
+            let found = try await records.sshKey(key)
             let home = ProcessInfo.processInfo.environment["HOME"]
             let known = KnownHosts(
                 files: knownHosts.map { [$0] } ?? KnownHosts.defaultFiles(home: home))
@@ -73,7 +74,8 @@ extension SSHCommand {
                 certificate; this command only checks that it is for the key.
                 """)
 
-        @OptionGroup var arguments: KeyArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Argument(help: KeyIDArgument.help) var key: KeyIDArgument
 
         @Argument(
             help: ArgumentHelp("The certificate; - for standard input.", valueName: "file"),
@@ -92,7 +94,7 @@ extension SSHCommand {
 
         func perform(in context: CommandContext) async throws -> SSHKeyReport {
             let records = try await context.sshRecords()
-            let found = try await records.sshKey(arguments.key)
+            let found = try await records.sshKey(key)
             let prompt = context.prompt("change the certificate of the SSH key ‘\(found.name)’")
             let certificate = try file.map { try Self.certificate(in: $0, for: found, context) }
             var entry = try await records.verifiedSSHKey(

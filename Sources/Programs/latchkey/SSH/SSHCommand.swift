@@ -46,7 +46,8 @@ extension SSHCommand {
                 and the agent signs with it only for logins, files and git.
                 """)
 
-        @OptionGroup var arguments: KeyArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Argument(help: KeyIDArgument.help) var key: KeyIDArgument
 
         @Flag(
             help:
@@ -57,7 +58,7 @@ extension SSHCommand {
         var operation: String? { "add an SSH key" }
 
         func perform(in context: CommandContext) async throws -> SSHKeyReport {
-            let own = try await context.records().ownKey(arguments.key, isUsed: false)
+            let own = try await context.records().ownKey(key, isUsed: false)
             let key = own.key
             var entry = SSHKeyRecord(key)
             entry.settings.isOfferedWithoutVerification = withoutVerification
@@ -80,12 +81,13 @@ extension SSHCommand {
                 "Stop offering a key. It stays as an ordinary key, which ‘latchkey key delete’ deletes."
         )
 
-        @OptionGroup var arguments: KeyArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Argument(help: KeyIDArgument.help) var key: KeyIDArgument
 
         var operation: String? { "remove an SSH key" }
 
         func perform(in context: CommandContext) async throws -> BriefReport {
-            let entry = try await context.sshRecords().sshKey(arguments.key)
+            let entry = try await context.sshRecords().sshKey(key)
             try await context.sshRecords().apply(
                 [
                     .delete(SSHKeyRecord.id(of: entry.key.id), ifGeneration: entry.generation),
@@ -108,14 +110,15 @@ extension SSHCommand {
                 "Print the public key as a line for authorized_keys and IdentityFile. Does not use the hardware."
         )
 
-        @OptionGroup var arguments: KeyArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Argument(help: KeyIDArgument.help) var key: KeyIDArgument
 
         @Flag(help: "Print the key's certificate instead.") var certificate = false
 
         var operation: String? { "export an SSH key" }
 
         func perform(in context: CommandContext) async throws -> BriefReport {
-            let entry = try await context.records().sshKey(arguments.key)
+            let entry = try await context.records().sshKey(key)
             let comment = String(oneLine: entry.name)
             guard certificate else {
                 let line = entry.publicKey.line(comment: comment)

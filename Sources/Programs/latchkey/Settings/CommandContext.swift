@@ -27,7 +27,7 @@ struct CommandContext: Sendable {
         if settings.token != nil { StandardStreams.keepOutputPrivate() }
         trustedOrigins = try settings.checkedOrigins()
         var log = Logger(label: "latchkey")
-        log.logLevel = options.program.verbose ? .debug : .critical
+        log.logLevel = options.verbose ? .debug : .critical
         self.log = log
         presence = BrokeredPresence(
             pins: ConfiguredPINSource(settings.pinSource, environment: environment),
@@ -128,9 +128,8 @@ struct CommandContext: Sendable {
 /// A command that runs in a ``CommandContext`` and returns a ``Report``.
 protocol ContextCommand: AsyncParsableCommand {
     associatedtype Output: Report
-    associatedtype Arguments: CommandArguments
 
-    var arguments: Arguments { get }
+    var arguments: GlobalOptions { get }
     /// The operation for the errors of this command, as a verb phrase; nil if the errors already
     /// name their operation.
     var operation: String? { get }
@@ -142,14 +141,13 @@ extension ContextCommand {
     var operation: String? { nil }
 
     func run() async throws {
-        let options = arguments.options
-        if options.program.verbose { LoggingSystem.bootstrap { TextLogHandler(label: $0) } }
-        let context = try CommandContext(options)
+        if arguments.verbose { LoggingSystem.bootstrap { TextLogHandler(label: $0) } }
+        let context = try CommandContext(arguments)
         let report: Output
         do {
             // Some modules of tokens write their own messages to standard error.
             report =
-                options.program.verbose || context.settings.token == nil
+                arguments.verbose || context.settings.token == nil
                 ? try await perform(in: context)
                 : try await StandardStreams.withoutForeignMessages {
                     try await perform(in: context)
@@ -185,13 +183,4 @@ extension ContextCommand {
         default: error
         }
     }
-}
-
-/// A command's arguments: the global options, and arguments that several commands share.
-protocol CommandArguments: ParsableArguments {
-    var options: GlobalOptions { get }
-}
-
-extension GlobalOptions: CommandArguments {
-    var options: GlobalOptions { self }
 }

@@ -4,7 +4,10 @@ import LatchkeyOAuth
 import LatchkeyServices
 
 /// The options of every command.
-struct GlobalOptions: ParsableArguments {
+///
+/// No command nests them in another group of options: a debug build of ArgumentParser validates a
+/// group at each mention of it, so each level makes the start of the program five times slower.
+struct GlobalOptions: SharedOptions {
     /// The heading of these options in help texts.
     static let title = "Global options"
 
@@ -12,7 +15,25 @@ struct GlobalOptions: ParsableArguments {
 
     @Flag(help: "Print only the result and errors.") var quiet = false
 
-    @OptionGroup var program: ProgramOptions
+    @Flag(help: OptionHelp.verbose) var verbose = false
+
+    @Option(help: OptionHelp.container) var container: String?
+
+    @Option(help: OptionHelp.store) var store: String?
+
+    @Option(help: OptionHelp.tcti) var tcti: String?
+
+    @Option(help: OptionHelp.token) var token: String?
+
+    @Option(help: OptionHelp.tokenLogin) var tokenLogin: String?
+
+    @Option(help: OptionHelp.tokenIsolation) var tokenIsolation: String?
+
+    @Option(help: OptionHelp.pinSource) var pinSource: String?
+
+    @Option(help: OptionHelp.presence) var presence: PresencePreference?
+
+    @Flag(help: OptionHelp.allowShortPIN) var allowShortPin = false
 
     @Option(
         help: ArgumentHelp(
@@ -34,7 +55,7 @@ struct GlobalOptions: ParsableArguments {
     /// The settings of this run of the tool.
     func settings(environment: [String: String]) throws -> ProgramSettings {
         try ProgramSettings(
-            program,
+            self,
             others: [
                 "endpoint": endpoint, "client-id": clientID, "trusted-origins": trustedOrigins,
             ], environment: environment)

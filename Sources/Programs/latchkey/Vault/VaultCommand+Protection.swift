@@ -5,12 +5,13 @@ import LatchkeyVault
 
 extension VaultCommand {
     /// `latchkey vault upgrade`.
-    struct Upgrade: ContextCommand {
+    struct Upgrade: VaultContextCommand {
         static let configuration = CommandConfiguration(
             commandName: "upgrade",
             abstract: "Require a PIN or fingerprint to read the secret from now on.")
 
-        @OptionGroup var arguments: VaultArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Argument(help: VaultCommand.nameHelp) var name: String?
 
         @Option(
             help: """
@@ -21,7 +22,7 @@ extension VaultCommand {
 
         func perform(in context: CommandContext) async throws -> VaultReport {
             let session = try await VaultSession(
-                arguments.name, in: context, protecting: true, under: policy?.policy)
+                name, in: context, protecting: true, under: policy?.policy)
             let vault = try await session.unprotected().upgrade()
             return VaultReport(
                 vault, isRevocable: try await session.space.isStoredRevocably(key: session.key))
@@ -29,59 +30,63 @@ extension VaultCommand {
     }
 
     /// `latchkey vault downgrade`.
-    struct Downgrade: ContextCommand {
+    struct Downgrade: VaultContextCommand {
         static let configuration = CommandConfiguration(
             commandName: "downgrade",
             abstract: "Stop requiring a PIN or fingerprint. Requires it one last time.")
 
-        @OptionGroup var arguments: VaultArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Argument(help: VaultCommand.nameHelp) var name: String?
 
         func perform(in context: CommandContext) async throws -> RevokingReport<VaultReport> {
-            let session = try await VaultSession(arguments.name, in: context)
+            let session = try await VaultSession(name, in: context)
             let report = VaultReport(try await session.unlocked().downgrade())
             return await context.afterRevoking(report, in: session.space.records)
         }
     }
 
     /// `latchkey vault lock`.
-    struct Lock: ContextCommand {
+    struct Lock: VaultContextCommand {
         static let configuration = CommandConfiguration(
             commandName: "lock",
             abstract: "Lock the vault. It is always locked between commands.")
 
-        @OptionGroup var arguments: VaultArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Argument(help: VaultCommand.nameHelp) var name: String?
 
         func perform(in context: CommandContext) async throws -> VaultReport {
-            let session = try await VaultSession(arguments.name, in: context)
+            let session = try await VaultSession(name, in: context)
             return VaultReport(try session.locked())
         }
     }
 
     /// `latchkey vault unlock`.
-    struct Unlock: ContextCommand {
+    struct Unlock: VaultContextCommand {
         static let configuration = CommandConfiguration(
             commandName: "unlock",
             abstract: "Check that you can unlock the vault. It locks again when the command ends.")
 
-        @OptionGroup var arguments: VaultArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Argument(help: VaultCommand.nameHelp) var name: String?
 
         func perform(in context: CommandContext) async throws -> VaultReport {
-            let session = try await VaultSession(arguments.name, in: context)
+            let session = try await VaultSession(name, in: context)
             return VaultReport(try await session.unlocked())
         }
     }
 
     /// `latchkey vault reset`.
-    struct Reset: ContextCommand {
+    struct Reset: VaultContextCommand {
         static let configuration = CommandConfiguration(
             commandName: "reset",
             abstract:
                 "Delete the secret, even if it is damaged. Does not prompt, and cannot be undone.")
 
-        @OptionGroup var arguments: VaultArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Argument(help: VaultCommand.nameHelp) var name: String?
 
         func perform(in context: CommandContext) async throws -> RevokingReport<VaultReport> {
-            let session = try await VaultSession(arguments.name, in: context)
+            let session = try await VaultSession(name, in: context)
             try session.checkPresent()
             let report = VaultReport(try await session.vault.reset())
             return await context.afterRevoking(report, in: session.space.records)

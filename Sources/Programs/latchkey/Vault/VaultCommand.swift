@@ -21,22 +21,21 @@ struct VaultCommand: AsyncParsableCommand {
         ])
 }
 
-/// The arguments of a command on one existing vault.
-struct VaultArguments: CommandArguments {
-    static let nameHelp: ArgumentHelp = "The vault's name."
-
-    @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
-    @Argument(help: nameHelp) var name: String?
+/// A command on one existing vault.
+protocol VaultContextCommand: ContextCommand {
+    var name: String? { get }
 }
 
-extension ContextCommand where Arguments == VaultArguments {
+extension VaultContextCommand {
     /// The commands' names are verbs.
     var operation: String? {
-        "\(Self.self)".lowercased() + " the vault" + (arguments.name.map { " ‘\($0)’" } ?? "")
+        "\(Self.self)".lowercased() + " the vault" + (name.map { " ‘\($0)’" } ?? "")
     }
 }
 
 extension VaultCommand {
+    static let nameHelp: ArgumentHelp = "The vault's name."
+
     /// `latchkey vault store`.
     struct Store: ContextCommand {
         static let configuration = CommandConfiguration(
@@ -44,7 +43,7 @@ extension VaultCommand {
             abstract: "Store the secret from standard input in a new vault.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
-        @Argument(help: VaultArguments.nameHelp) var name: String
+        @Argument(help: nameHelp) var name: String
 
         @Flag(help: "Require a PIN or fingerprint to read the secret.") var biometrics = false
 
@@ -78,16 +77,17 @@ extension VaultCommand {
     }
 
     /// `latchkey vault show`.
-    struct Show: ContextCommand {
+    struct Show: VaultContextCommand {
         static let configuration = CommandConfiguration(
             commandName: "show",
             abstract:
                 "Print only the secret. With --json, print the vault's state without the secret.")
 
-        @OptionGroup var arguments: VaultArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Argument(help: VaultCommand.nameHelp) var name: String?
 
         func perform(in context: CommandContext) async throws -> BriefReport {
-            let session = try await VaultSession(arguments.name, in: context)
+            let session = try await VaultSession(name, in: context)
             let vault = try await session.opened()
             let report = VaultReport(vault)
             return BriefReport(
@@ -96,16 +96,17 @@ extension VaultCommand {
     }
 
     /// `latchkey vault update`.
-    struct Update: ContextCommand {
+    struct Update: VaultContextCommand {
         static let configuration = CommandConfiguration(
             commandName: "update",
             abstract:
                 "Replace the secret with the one from standard input, and keep its protection.")
 
-        @OptionGroup var arguments: VaultArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Argument(help: VaultCommand.nameHelp) var name: String?
 
         func perform(in context: CommandContext) async throws -> VaultReport {
-            let session = try await VaultSession(arguments.name, in: context)
+            let session = try await VaultSession(name, in: context)
             let vault = try await session.opened()
             let secret = try context.readSecret().withUnsafeBytes { Data($0) }
             return VaultReport(try await vault.update(credentials: secret))
@@ -131,17 +132,18 @@ extension VaultCommand {
     }
 
     /// `latchkey vault status`.
-    struct Status: ContextCommand {
+    struct Status: VaultContextCommand {
         static let configuration = CommandConfiguration(
             commandName: "status",
             abstract: "Show the vault's state. Does not prompt or use the hardware.")
 
-        @OptionGroup var arguments: VaultArguments
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Argument(help: VaultCommand.nameHelp) var name: String?
 
         var operation: String? { "show the vault's state" }
 
         func perform(in context: CommandContext) async throws -> VaultReport {
-            let session = try await VaultSession(arguments.name, in: context)
+            let session = try await VaultSession(name, in: context)
             try session.checkPresent()
             return VaultReport(
                 stored: session.key, in: session.space,
