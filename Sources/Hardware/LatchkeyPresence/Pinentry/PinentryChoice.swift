@@ -93,7 +93,7 @@ private struct ChoiceExchange {
             hasThree = false
         }
         var commands = options.map { "OPTION \(AssuanLine.escaped($0))" }
-        commands.append("SETTITLE \(PromptWording.title)")
+        commands.append("SETTITLE \(PromptWording.defaultApplication)")
         commands.append("\(Self.describing) \(AssuanLine.escaped(question))")
         commands.append("SETOK \(AssuanLine.escaped(buttons.accept))")
         if hasThree, let other = buttons.other {
