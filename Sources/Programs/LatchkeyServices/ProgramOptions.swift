@@ -32,19 +32,19 @@ package struct ProgramOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "Where to enter the token's PIN: auto, pin (here) or reader (its PIN pad or sensor). (LATCHKEY_TOKEN_LOGIN)",
-            valueName: "way"))
+            valueName: "way"), completion: .list(ProgramSettings.tokenLogins))
     var tokenLogin: String?
 
     @Option(
         help: ArgumentHelp(
             "When to run the token's module in a separate process: auto, always or never. (LATCHKEY_TOKEN_ISOLATION)",
-            valueName: "when"))
+            valueName: "when"), completion: .list(ProgramSettings.tokenIsolations))
     var tokenIsolation: String?
 
     @Option(
         help: ArgumentHelp(
             "The source of PINs: tty, pinentry, fd:N or file:PATH. (LATCHKEY_PIN_SOURCE; default: tty, otherwise pinentry)",
-            valueName: "source"))
+            valueName: "source"), completion: .list(["tty", "pinentry", "fd:", "file:"]))
     var pinSource: String?
 
     @Option(help: "The preferred user verification, if a key allows more than one.")
@@ -80,6 +80,8 @@ extension AccessPolicy: ExpressibleByArgument {
 
     public var defaultValueDescription: String { description }
 
+    public static var defaultCompletionKind: CompletionKind { .list(allValueStrings) }
+
     public static let allValueStrings = Requirement.allCases.map(\.rawValue)
 }
 
@@ -95,4 +97,6 @@ package struct VerifyingPolicy: ExpressibleByArgument {
     package static let allValueStrings = AccessPolicy.allValueStrings.filter {
         $0 != AccessPolicy.none.description
     }
+
+    package static var defaultCompletionKind: CompletionKind { .list(allValueStrings) }
 }

@@ -126,15 +126,15 @@ struct AttestationReport: Report {
         endorsementCertificates = endorsement?.map { Base64URL.encode($0) }
     }
 
-    var text: String {
-        """
-        Format:           \(format)
-        Type:             \(type)
-        Statement:        \(statement)
-        Signature:        \(signature)
-        Public area:      \(publicArea)
-        Attestation key:  \(attestationKey)
-        Certificates:     \(certificates.count)
-        """
+    var layout: Layout {
+        .fields(
+            18,
+            [
+                ("Format", Layout.Cell(format)), ("Type", Layout.Cell(type)),
+                ("Statement", Layout.Cell(statement)), ("Signature", Layout.Cell(signature)),
+                ("Public area", Layout.Cell(publicArea)),
+                ("Attestation key", Layout.Cell(attestationKey)),
+                ("Certificates", "\(certificates.count)"),
+            ])
     }
 }

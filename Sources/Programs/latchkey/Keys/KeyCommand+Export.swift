@@ -39,13 +39,13 @@ extension KeyCommand {
                 }
                 let pem = try TPMKeystore.tss2PrivateKey(of: stored)
                 // The PEM replaces the JSON object too.
-                return BriefReport(["pem": pem], text: pem, bareOutput: pem)
+                return BriefReport(["pem": pem], data: pem, bareOutput: pem)
             case .pem:
                 let pem = stored.publicKey.pemRepresentation
-                return BriefReport(["pem": pem], text: pem)
+                return BriefReport(["pem": pem], data: pem)
             case .jwk:
                 let jwk = JWK(stored.publicKey, kid: stored.id)
-                return BriefReport(jwk, text: try Console.json(jwk))
+                return BriefReport(jwk, data: try Console.json(jwk))
             }
         }
     }

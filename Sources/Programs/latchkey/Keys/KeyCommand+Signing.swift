@@ -79,7 +79,7 @@ extension KeyCommand {
                 [
                     "id": stored.id.rawValue, "format": format.rawValue, "signature": text,
                     "digest": Base64URL.encode(Data(message.bytes)),
-                ], text: output == nil ? text : "")
+                ], data: output == nil ? text : "")
         }
 
         private static func messageDigest(hex: String) -> MessageDigest? {
@@ -125,7 +125,7 @@ extension KeyCommand {
                 for: context.prompt("sign a certificate request with the key ‘\(stored.name)’"),
                 authorizedBy: context.presence)
             let pem = try request.serializeAsPEM().pemString + "\n"
-            return BriefReport(["id": stored.id.rawValue, "csr": pem], text: pem)
+            return BriefReport(["id": stored.id.rawValue, "csr": pem], data: pem)
         }
     }
 }

@@ -58,7 +58,7 @@ struct SSHInstallReport: Report {
         case path, isConfigured, isRunning
     }
 
-    var text: String {
+    var layout: Layout {
         let configuration =
             isConfigured
             ? "\(printable(path)) directs ssh to latchkey-agent."
@@ -67,7 +67,8 @@ struct SSHInstallReport: Report {
             isRunning
             ? "latchkey-agent.socket is active."
             : "Start the agent's socket:\n\n  systemctl --user enable --now latchkey-agent.socket"
-        return """
+        return .verbatim(
+            """
             \(configuration)
 
             \(service)
@@ -75,7 +76,7 @@ struct SSHInstallReport: Report {
             For git commits and ssh-keygen -Y:
 
               export SSH_AUTH_SOCK=\(socket)
-            """
+            """)
     }
 }
 

@@ -119,7 +119,7 @@ extension SSHCommand {
             let comment = String(oneLine: entry.name)
             guard certificate else {
                 let line = entry.publicKey.line(comment: comment)
-                return BriefReport(["publicKey": line], text: line)
+                return BriefReport(["publicKey": line], data: line)
             }
             guard let stored = entry.certificate else {
                 throw KeystoreError.notFound(
@@ -127,7 +127,7 @@ extension SSHCommand {
                     recovery: "Store one with ‘latchkey ssh certificate \(entry.key.id) FILE’.")
             }
             let line = stored.line(comment: comment)
-            return BriefReport(["certificate": line], text: line)
+            return BriefReport(["certificate": line], data: line)
         }
     }
 }
@@ -170,10 +170,10 @@ extension RecordContainer {
 struct SSHKeyListReport: Report {
     let keys: [SSHKeyReport]
 
-    var text: String {
+    var layout: Layout {
         keys.isEmpty
-            ? "There are no SSH keys. ‘latchkey key create --ssh’ creates one."
-            : keys.map(\.text).joined(separator: "\n\n")
+            ? Layout("There are no SSH keys. ‘latchkey key create --ssh’ creates one.")
+            : .stack(keys.map(\.layout))
     }
 }
 
@@ -206,20 +206,21 @@ struct SSHKeyReport: Report {
         certificate = Nullable(entry.certificate.map(SSHCertificateReport.init))
     }
 
-    var text: String {
-        var lines = [
-            "Key:          \(id)",
-            "Label:        \(label.value.map(printable) ?? "none")",
-            "Fingerprint:  \(fingerprint)",
-            "Policy:       \(policy)",
-            "Hosts:        \(hosts.isEmpty ? "all" : printable(hosts.joined(separator: ", ")))",
-            "Forwarding:   \(allowsForwarding ? "allowed" : "refused")",
-        ]
-        if signsAnything { lines.append("Data:         signs data of any kind") }
-        if let certificate = certificate.value {
-            lines.append("Certificate:  \(certificate.summary)")
-        }
-        return lines.joined(separator: "\n")
+    var layout: Layout {
+        .fields(
+            14,
+            [
+                ("Key", Layout.Cell(id)),
+                ("Label", Layout.Cell(label.value.map(printable) ?? "none")),
+                ("Fingerprint", Layout.Cell(fingerprint)), ("Policy", Layout.Cell(policy)),
+                (
+                    "Hosts",
+                    Layout.Cell(hosts.isEmpty ? "all" : printable(hosts.joined(separator: ", ")))
+                ),
+                ("Forwarding", allowsForwarding ? "allowed" : "refused"),
+                ("Data", signsAnything ? "signs data of any kind" : nil),
+                ("Certificate", certificate.value?.summary),
+            ])
     }
 }
 
@@ -241,10 +242,10 @@ struct SSHCertificateReport: Encodable, Sendable {
                 ? nil : Date(timeIntervalSince1970: Double(certificate.validBefore)))
     }
 
-    var summary: String {
-        let end = validBefore.value.map { ", until \($0.formatted(.iso8601))" } ?? ""
-        return printable(
-            "\(keyID), for \(principals.isEmpty ? "all users" : principals.joined(separator: ", "))\(end)"
-        )
+    var summary: Layout.Cell {
+        let users = principals.isEmpty ? "all users" : principals.joined(separator: ", ")
+        let words = printable("\(keyID), for \(users)")
+        return validBefore.value.map { Layout.Cell($0) { "\(words), until \($0)" } }
+            ?? Layout.Cell(words)
     }
 }

@@ -76,13 +76,21 @@ extension VaultCommand {
         static let configuration = CommandConfiguration(
             commandName: "reset",
             abstract:
-                "Delete the secret, even if it is damaged. Does not prompt, and cannot be undone.")
+                "Delete the secret, even if it is damaged. Cannot be undone.",
+            discussion:
+                "At a terminal, asks for confirmation. Does not ask for a PIN or fingerprint.")
 
         @OptionGroup var arguments: VaultArguments
+
+        @Flag(help: "Do not ask for confirmation.") var yes = false
 
         func perform(in context: CommandContext) async throws -> RevokingReport<VaultReport> {
             let session = try await VaultSession(arguments.name, in: context)
             let wasStored = try session.space.keys().contains(session.key)
+            if wasStored, !yes {
+                try await context.confirm(
+                    "The secret of the vault ‘\(session.key)’ is deleted. There is no copy.")
+            }
             let report = VaultReport(try await session.vault.reset(), isDeleted: wasStored)
             return await context.afterRevoking(report, in: session.space.records)
         }

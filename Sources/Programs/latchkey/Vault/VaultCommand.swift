@@ -26,7 +26,7 @@ struct VaultArguments: CommandArguments {
     static let nameHelp: ArgumentHelp = "The vault's name."
 
     @OptionGroup(title: GlobalOptions.title) var options: GlobalOptions
-    @Argument(help: nameHelp) var name: String?
+    @Argument(help: nameHelp, completion: NameCompletion.vaults) var name: String?
 }
 
 extension ContextCommand where Arguments == VaultArguments {
@@ -67,7 +67,7 @@ extension VaultCommand {
             let session = try await VaultSession(
                 name, in: context, protecting: biometrics, under: policy?.policy)
             let vault = try await session.empty()
-            let secret = try context.readSecret().withUnsafeBytes { Data($0) }
+            let secret = try await context.readSecret().withUnsafeBytes { Data($0) }
             let stored =
                 biometrics
                 ? try await vault.storeToBiometrics(credentials: secret).wrap()
@@ -107,7 +107,7 @@ extension VaultCommand {
         func perform(in context: CommandContext) async throws -> VaultReport {
             let session = try await VaultSession(arguments.name, in: context)
             let vault = try await session.opened()
-            let secret = try context.readSecret().withUnsafeBytes { Data($0) }
+            let secret = try await context.readSecret().withUnsafeBytes { Data($0) }
             return VaultReport(try await vault.update(credentials: secret))
         }
     }
@@ -152,14 +152,23 @@ extension VaultCommand {
 struct VaultListReport: Report {
     let vaults: [VaultReport]
 
-    var text: String {
-        guard !vaults.isEmpty else { return "There are no vaults." }
-        return vaults.map { "\(printable($0.name))  \($0.stateWords)" }.joined(separator: "\n")
+    var layout: Layout {
+        guard !vaults.isEmpty else { return Layout("There are no vaults.") }
+        let rows = vaults.map { vault in
+            let name = printable(vault.name)
+            return Layout.Row(
+                script: "\(name)  \(vault.stateWords)",
+                cells: [
+                    Layout.Cell(name),
+                    Layout.Cell(vault.stateWords, vault.state == "damaged" ? .bad : nil),
+                ])
+        }
+        return .table(["NAME", "PROTECTION"], rows)
     }
 }
 
 /// The state of a vault.
-struct VaultReport: Report {
+struct VaultReport: SentenceReport {
     let name: String
     /// `empty`, `keychain`, `biometrics`, `locked` or `damaged`.
     let state: String
