@@ -4,17 +4,23 @@ package import Latchkey
 
 /// The text of a PIN prompt, the same at a terminal and in a pinentry window.
 package struct PromptWording: Sendable {
-    static let title = "Latchkey"
+    package static let defaultApplication = "Latchkey"
     static let mismatch = "The two PINs differ."
     static let differ = KeystoreError.invalidInput("the two PINs differ").during("read a new PIN")
 
     let isNew: Bool
+    /// The minimum length of a new PIN.
+    private let minimum: Int
+    /// The name of the program that asks.
+    let application: String
     let label: String
     /// The reason, the container and the attempts left.
     package let description: String
 
-    package init(_ request: PINRequest) {
+    package init(_ request: PINRequest, application: String = defaultApplication) {
+        self.application = Self.foreign(application)
         isNew = request.purpose == .new
+        minimum = request.minimumCharacters
         let reason = Self.foreign(request.context.reason)
         let wanted: String
         switch request.purpose {
@@ -37,17 +43,33 @@ package struct PromptWording: Sendable {
         case .lockoutPassword: (wanted, label) = ("the TPM's lockout password", "Lockout password:")
         }
         var text =
-            "Latchkey asks for \(wanted) to \(reason) (container ‘\(Self.foreign(request.context.container))’)."
+            "\(self.application) asks for \(wanted) to \(reason) (container ‘\(Self.foreign(request.context.container))’)."
         switch request.attemptsLeft {
         case 1?: text += " One attempt is left before the TPM or token locks."
         case let left?: text += " \(left) attempts are left."
         case nil: break
         }
-        if let hint = request.hint { text += " \(hint)" }
+        let rule = isNew ? "Use at least \(minimum) characters." : nil
+        if let hint = request.hint ?? rule { text += " \(hint)" }
         description = text
     }
 
     let repeatLabel = "New PIN again:"
+
+    /// The typed PIN.
+    ///
+    /// - Throws: ``KeystoreError`` with code `invalidInput` if the line cannot be a PIN, or is too
+    ///   short for a new one.
+    func pin(in line: borrowing SecretBuffer) throws(KeystoreError) -> PIN {
+        guard isNew else { return try line.pin() }
+        // No character has less than one byte.
+        let pin = try line.count < minimum ? nil : line.pin()
+        guard let pin, pin.characterCount >= minimum else {
+            throw .invalidInput("the PIN has fewer than \(minimum) characters").during(
+                "read a new PIN")
+        }
+        return pin
+    }
 
     /// The message for a line that cannot be a PIN, before the next prompt.
     static func complaint(_ error: KeystoreError) -> String {

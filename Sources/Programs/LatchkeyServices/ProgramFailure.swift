@@ -1,5 +1,5 @@
 package import ArgumentParser
-internal import FoundationEssentials
+package import FoundationEssentials
 internal import Latchkey
 internal import LatchkeyPresence
 
@@ -15,7 +15,8 @@ package struct ProgramFailure {
     /// The argument parser's text for an error in the arguments.
     package let usage: String?
     private var attemptsLeft: Int?
-    private var lockedOutUntil: Date?
+    /// The end of a lockout, if the error is one and the end is known.
+    package private(set) var lockedOutUntil: Date?
     private var underlying: UnderlyingError?
 
     /// - Parameter program: The program's root command.

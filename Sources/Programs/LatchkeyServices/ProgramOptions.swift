@@ -55,6 +55,13 @@ package enum OptionHelp {
         "Accept a new PIN of fewer than 6 characters even if the TPM's lockout password is empty."
 }
 
+/// The values that a shell offers for the shared options.
+package enum OptionValues {
+    package static let tokenLogin = CompletionKind.list(ProgramSettings.tokenLogins)
+    package static let tokenIsolation = CompletionKind.list(ProgramSettings.tokenIsolations)
+    package static let pinSource = CompletionKind.list(["tty", "pinentry", "fd:", "file:"])
+}
+
 /// The shared options of the agent and the passkey service, which have no others.
 package struct ProgramOptions: SharedOptions {
     @Flag(help: OptionHelp.verbose) package var verbose = false
@@ -62,9 +69,12 @@ package struct ProgramOptions: SharedOptions {
     @Option(help: OptionHelp.store) package var store: String?
     @Option(help: OptionHelp.tcti) package var tcti: String?
     @Option(help: OptionHelp.token) package var token: String?
-    @Option(help: OptionHelp.tokenLogin) package var tokenLogin: String?
-    @Option(help: OptionHelp.tokenIsolation) package var tokenIsolation: String?
-    @Option(help: OptionHelp.pinSource) package var pinSource: String?
+    @Option(help: OptionHelp.tokenLogin, completion: OptionValues.tokenLogin)
+    package var tokenLogin: String?
+    @Option(help: OptionHelp.tokenIsolation, completion: OptionValues.tokenIsolation)
+    package var tokenIsolation: String?
+    @Option(help: OptionHelp.pinSource, completion: OptionValues.pinSource)
+    package var pinSource: String?
     @Option(help: OptionHelp.presence) package var presence: PresencePreference?
     @Flag(help: OptionHelp.allowShortPIN) package var allowShortPin = false
 
@@ -84,6 +94,8 @@ extension AccessPolicy: ExpressibleByArgument {
 
     public var defaultValueDescription: String { description }
 
+    public static var defaultCompletionKind: CompletionKind { .list(allValueStrings) }
+
     public static let allValueStrings = Requirement.allCases.map(\.rawValue)
 }
 
@@ -99,4 +111,6 @@ package struct VerifyingPolicy: ExpressibleByArgument {
     package static let allValueStrings = AccessPolicy.allValueStrings.filter {
         $0 != AccessPolicy.none.description
     }
+
+    package static var defaultCompletionKind: CompletionKind { .list(allValueStrings) }
 }

@@ -19,6 +19,9 @@ package struct ProgramSettings: Sendable {
     /// Where to enter the token's PIN, and when to run its module in a separate process.
     private let tokenLogin: String
     private let tokenIsolation: String
+    /// The values of the two settings; the first is the default.
+    static let tokenLogins = ["auto", "pin", "reader"]
+    static let tokenIsolations = ["auto", "always", "never"]
     /// nil for the default of the program: the tool's terminal if it has one, otherwise pinentry.
     package let pinSource: PINSource?
     /// The user verification to prefer if a key allows more than one.
@@ -57,8 +60,8 @@ package struct ProgramSettings: Sendable {
         } catch let error as CryptokiError {
             throw values.invalid("token", error.reason)
         }
-        tokenLogin = try values.value("token-login", among: ["auto", "pin", "reader"])
-        tokenIsolation = try values.value("token-isolation", among: ["auto", "always", "never"])
+        tokenLogin = try values.value("token-login", among: Self.tokenLogins)
+        tokenIsolation = try values.value("token-isolation", among: Self.tokenIsolations)
         pinSource = try values.value("pin-source").map { text throws(KeystoreError) in
             guard let source = PINSource(text) else {
                 throw values.invalid(

@@ -50,18 +50,24 @@ struct LatchkeyTool: AsyncParsableCommand {
         Interruption.catching {
             work.cancel()
         } end: {
-            ProgramShell.end(console.fail(CancellationError()))
+            end(console.fail(CancellationError()))
         } leave: {
             PKCS11Keystore.lockTokensAtExit()
         }
         let status = await work.value
         Interruption.waitForEndBySignal()
+        end(status)
+    }
+
+    private static func end(_ status: ExitStatus) -> Never {
+        if status != .done { Interruption.endIfInterrupted(PKCS11Keystore.lockTokensAtExit) }
         ProgramShell.end(status)
     }
 
     private static func run(_ arguments: [String], _ console: Console) async -> ExitStatus {
         do {
-            var command = try parseAsRoot(arguments)
+            try CommandWords.check(arguments)
+            var command = try await asyncParseAsRoot(arguments)
             if var command = command as? any AsyncParsableCommand {
                 try await command.run()
             } else {
@@ -71,7 +77,7 @@ struct LatchkeyTool: AsyncParsableCommand {
             return error.status
         } catch let error where exitCode(for: error) == .success {
             do {
-                try console.result(help(fullMessage(for: error)))
+                try console.result(CommandHelp.complete(fullMessage(for: error)))
             } catch {
                 return console.fail(error)
             }
@@ -79,19 +85,6 @@ struct LatchkeyTool: AsyncParsableCommand {
             return console.fail(error)
         }
         return .done
-    }
-
-    /// A help text with the global options as its last section. ArgumentParser puts them before the
-    /// command's own.
-    static func help(_ text: String) -> String {
-        let heading = "\n\(GlobalOptions.title.uppercased()):\n"
-        guard let start = text.firstRange(of: heading)?.lowerBound,
-            let end = text[start...].dropFirst().firstRange(of: "\n\n")?.lowerBound
-        else { return text }
-        let options = text[start...end]
-        let rest = text[..<start] + text[end...].dropFirst()
-        let hint = rest.firstRange(of: "\n  See 'latchkey help")?.lowerBound ?? rest.endIndex
-        return String(rest[..<hint] + options + rest[hint...])
     }
 }
 

@@ -66,6 +66,16 @@ struct ShortPINTests {
         }
     }
 
+    @Test func `a person is prompted again for a longer PIN, and a script is not`() async throws {
+        try await withTPM { _, keystore in
+            let request = KeyRequest(policy: .pin, prompt: Scene.prompt)
+            let presence = ScriptedPresence([.pin(Self.short), .pin("258036")])
+            let key = try await keystore.createKey(request, authorizedBy: presence)
+            #expect(presence.requests.map(\.minimumCharacters) == [4, 6])
+            try await Scene.sign(keystore, key, pin: "258036")
+        }
+    }
+
     @Test func `a lockout password, a longer PIN or an explicit option permits the key`()
         async throws
     {
@@ -126,7 +136,7 @@ struct ShortPINTests {
         _ body: (ScriptedPresence) async throws(KeystoreError) -> Void
     ) async {
         let presence = ScriptedPresence(
-            ([first, pin] as [String?]).compactMap { $0.map { .pin($0) } })
+            ([first, pin, pin] as [String?]).compactMap { $0.map { .pin($0) } })
         let error = await Scene.error { () async throws(KeystoreError) in try await body(presence) }
         #expect(error?.code == .invalidInput)
         #expect(

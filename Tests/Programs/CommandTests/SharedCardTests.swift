@@ -135,7 +135,7 @@ struct SharedCardTests {
         if signal == SIGINT {
             // The tool reports the interrupt after at most 3 s, although the module still waits for
             // the card.
-            #expect(await tool.wait() == 3)
+            #expect(await tool.wait() == SIGINT)
             yubiKey.card.press()
         } else {
             yubiKey.card.press()

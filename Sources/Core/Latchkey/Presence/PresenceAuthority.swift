@@ -90,9 +90,12 @@ public struct PINRequest: Hashable, Sendable {
     public var context: PromptContext
     /// The number of wrong PINs before the lockout, or nil if unknown. Display it.
     public var attemptsLeft: Int?
-    /// A sentence for the prompt: the requirements for a new PIN, or a warning; nil if there is
-    /// neither.
+    /// A sentence for the prompt: a warning, or a rule for a new PIN in place of
+    /// ``minimumCharacters``; nil if there is neither.
     package var hint: String?
+    /// The minimum length of a new PIN. An interactive authority states it, and prompts again for a
+    /// shorter one.
+    package var minimumCharacters = PIN.minimumCharacters
 
     /// The secret for the purpose `securityOfficer`, if it is known.
     package var officerSecret: OfficerSecret?
@@ -128,7 +131,7 @@ extension PINAnswer {
 
 /// The text of a prompt for a PIN or a fingerprint.
 public struct PromptContext: Hashable, Sendable {
-    /// The reason, as the end of "Latchkey asks for your PIN to …": `log in to example.com`.
+    /// The reason, as the end of "APPLICATION asks for your PIN to …": `log in to example.com`.
     public var reason: String
     /// The container that the prompt is for.
     public var container: String

@@ -50,7 +50,9 @@ extension PKCS11Keystore {
                 recovery: "Change it with the token's or the reader's own tool.")
         }
         let old = try await userProof(snapshot, for: prompt, presence)
-        let new = try await presence.givenPIN(PINRequest(purpose: .new, context: prompt))
+        var request = PINRequest(purpose: .new, context: prompt)
+        request.minimumCharacters = snapshot.profile.minimumPINCharacters
+        let new = try await presence.givenPIN(request)
         try snapshot.profile.checkNew(new)
         do {
             try await snapshot.token.changePIN(from: old, to: .pin(new))
@@ -195,6 +197,7 @@ extension TokenProfile {
         }
         var request = PINRequest(
             purpose: purpose, context: prompt, attemptsLeft: status?.attemptsLeft)
+        request.minimumCharacters = minimumPINCharacters
         if purpose == .securityOfficer, isPIV {
             request.officerSecret = .managementKey(orPIN: false)
         }
@@ -210,6 +213,11 @@ extension TokenProfile {
 // PINs of a wrong length are not sent to the token: it would count them as attempts, or answer with
 // a misleading code.
 extension TokenProfile {
+    /// The minimum length of a new PIN. The token counts bytes, and no character has less than one.
+    fileprivate var minimumPINCharacters: Int {
+        max(PIN.minimumCharacters, pinLength?.lowerBound ?? 0)
+    }
+
     /// Checks the length of the user's current PIN.
     ///
     /// - Throws: ``KeystoreError`` with code `wrongProof`.

@@ -35,7 +35,7 @@ struct PinentryDialogue: ~Copyable {
     init(wording: PromptWording, options: [String], timeoutSeconds: Int) {
         self.wording = wording
         var commands = options.map { "OPTION \(AssuanLine.escaped($0))" }
-        commands.append("SETTITLE \(PromptWording.title)")
+        commands.append("SETTITLE \(AssuanLine.escaped(wording.application))")
         commands.append("SETDESC \(AssuanLine.escaped(wording.description))")
         commands.append("SETPROMPT \(wording.label)")
         commands.append("SETTIMEOUT \(timeoutSeconds)")
@@ -70,7 +70,7 @@ struct PinentryDialogue: ~Copyable {
         defer { answer.clear() }
         let pin: PIN
         do throws(KeystoreError) {
-            pin = try answer.pin()
+            pin = try wording.pin(in: answer)
         } catch {
             return again(PromptWording.complaint(error), otherwise: error)
         }

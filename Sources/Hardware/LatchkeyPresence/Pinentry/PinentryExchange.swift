@@ -144,7 +144,7 @@ struct PinentryExchange {
         _ process: borrowing PinentryProcess, also further: [String] = []
     ) throws(KeystoreError) -> Bool {
         var commands = settings.options.map { "OPTION \(AssuanLine.escaped($0))" }
-        commands.append("SETTITLE \(PromptWording.title)")
+        commands.append("SETTITLE \(PromptWording.defaultApplication)")
         commands.append("\(Self.describing) \(AssuanLine.escaped(text))")
         commands.append("SETOK \(AssuanLine.escaped(accept))")
         if let other { commands.append("SETNOTOK \(AssuanLine.escaped(other))") }

@@ -12,6 +12,7 @@ public struct PinentryPresence: PresenceAuthority {
     private let program: String
     private let environment: [String: String]
     private let timeout: Duration
+    private let application: String
 
     /// - Parameters:
     ///   - program: A path, or a name to look up in `PATH`; by default the value of
@@ -19,12 +20,15 @@ public struct PinentryPresence: PresenceAuthority {
     ///   - environment: The program's environment. `GPG_TTY`, `TERM`, `DISPLAY`, `WAYLAND_DISPLAY`
     ///     and the locale are also passed as options.
     ///   - timeout: How long the user may take for one answer, in whole seconds.
+    ///   - application: The name of the program in the prompts.
     public init(
-        program: String? = nil, environment: [String: String], timeout: Duration = .seconds(120)
+        program: String? = nil, environment: [String: String], timeout: Duration = .seconds(120),
+        application: String = "Latchkey"
     ) {
         self.program = program ?? environment["PINENTRY_PROGRAM"] ?? "pinentry"
         self.environment = environment
         self.timeout = timeout
+        self.application = application
     }
 
     /// - Throws: `KeystoreError`: `unavailable` if the program is missing or cannot prompt,
@@ -33,7 +37,7 @@ public struct PinentryPresence: PresenceAuthority {
     public func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
         let conversation = PinentryConversation(
             program: program, environment: environment, timeout: timeout,
-            wording: PromptWording(request))
+            wording: PromptWording(request, application: application))
         return try await onOwnThread { wakeUp throws(KeystoreError) in try conversation.run(wakeUp)
         }
     }

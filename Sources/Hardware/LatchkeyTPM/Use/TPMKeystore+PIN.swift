@@ -11,7 +11,8 @@ extension TPMKeystore {
         }
     }
 
-    /// Prompts for a new PIN.
+    /// Prompts for a new PIN. Prompts an interactive authority again for a PIN that the TPM's state
+    /// makes too short.
     ///
     /// Reads the state of the TPM's lockout password only for a short PIN. The response is not
     /// authenticated: the rule prevents a weak choice by the user, and an attacker on the bus who
@@ -29,12 +30,19 @@ extension TPMKeystore {
             mayRefuseShortPIN
             ? "Use at least \(Self.minimumPINCharacters) characters "
                 + "(\(PIN.minimumCharacters) if the TPM's lockout password is set)."
-            : "Use at least \(PIN.minimumCharacters) characters."
-        let pin = try await presence.givenPIN(request)
+            : nil
+        var pin = try await presence.givenPIN(request)
         guard mayRefuseShortPIN, pin.characterCount < Self.minimumPINCharacters,
             !pin.isExisting,
             try await !withTPM({ (tpm) throws(TPMError) in try tpm.isLockoutPasswordSet() })
         else { return pin }
+        if presence.isInteractive {
+            request.minimumCharacters = Self.minimumPINCharacters
+            request.hint =
+                "The TPM's lockout password is empty: use at least \(Self.minimumPINCharacters) characters."
+            pin = try await presence.givenPIN(request)
+            guard pin.characterCount < Self.minimumPINCharacters else { return pin }
+        }
         throw KeystoreError(
             code: .invalidInput,
             reason:

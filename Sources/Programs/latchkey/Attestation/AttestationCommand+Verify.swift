@@ -77,7 +77,7 @@ extension AttestationCommand {
         }
 
         func perform(in context: CommandContext) async throws -> VerdictReport {
-            let json = Self.request(try context.readSecret().withUnsafeBytes { Data($0) })
+            let json = Self.request(try await context.readSecret().withUnsafeBytes { Data($0) })
             let expectation = AttestationExpectation(
                 challenge: Base64URL.decode(challenge) ?? Data(), binding: binding,
                 requirement: AttestationRequirement(
@@ -191,15 +191,21 @@ struct VerdictReport: Report {
         }
     }
 
-    var text: String {
-        guard accepted else { return "Refused: \(code.value ?? ""): \(printable(detail))" }
-        return """
-            Hardware:  \(printable(hardware.value ?? ""))
-            Presence:  \(presence.value ?? "approval by an unknown key")
-            PIN:       \(provesPIN.value == "form" ? "the form of a PIN; whether it is empty or trivial is not known" : "none")
-            Reuse:     \(reuseSeconds.value ?? 0) s
-            Key:
-            \(publicKey)
-            """
+    var layout: Layout {
+        guard accepted else {
+            return Layout("Refused: \(code.value ?? ""): \(printable(detail))")
+        }
+        let pin =
+            provesPIN.value == "form"
+            ? "the form of a PIN; whether it is empty or trivial is not known" : "none"
+        return .fields(
+            11,
+            [
+                ("Hardware", Layout.Cell(printable(hardware.value ?? ""))),
+                ("Presence", Layout.Cell(presence.value ?? "approval by an unknown key")),
+                ("PIN", Layout.Cell(pin)),
+                ("Reuse", "\(reuseSeconds.value ?? 0) s"),
+            ]
+        ).then(.verbatim("Key:\n\(publicKey)"))
     }
 }

@@ -119,9 +119,11 @@ struct AttestationStatusReport: Report {
         /// The end of its certificate; null before the activation.
         let expiresAt: Nullable<Date>
 
-        var text: String {
+        var layout: Layout { .entry([], cell) }
+
+        fileprivate var cell: Layout.Cell {
             let name = issuer.isEmpty ? "local use" : printable(issuer)
-            return expiresAt.value.map { "\(name): certified until \($0.formatted(.iso8601))" }
+            return expiresAt.value.map { Layout.Cell($0) { "\(name): certified until \($0)" } }
                 ?? "\(name): not certified"
         }
     }
@@ -143,20 +145,25 @@ struct AttestationStatusReport: Report {
         self.issuers = issuers
     }
 
-    var text: String {
+    var layout: Layout {
         guard !endorsementCertificates.isEmpty else {
-            return "The TPM has no endorsement certificate, so it can prove nothing to a server."
+            return Layout(
+                "The TPM has no endorsement certificate, so it can prove nothing to a server.")
         }
-        func shown(_ text: Nullable<String>) -> String { text.value.map(printable) ?? "unknown" }
-        let keys =
-            issuers.isEmpty ? ["no server has certified a key of this store"] : issuers.map(\.text)
-        return """
-            Manufacturer:  \(shown(manufacturer))
-            Model:         \(shown(model))
-            Version:       \(shown(version))
-            Keys:          \(keys.joined(separator: "\n               "))
-            \(Self.pem(endorsementCertificates))
-            """
+        func shown(_ text: Nullable<String>) -> Layout.Cell {
+            Layout.Cell(text.value.map(printable) ?? "unknown")
+        }
+        let keys: Layout.Cell =
+            issuers.isEmpty
+            ? "no server has certified a key of this store"
+            : .lines(issuers.map(\.cell))
+        return Layout.fields(
+            15,
+            [
+                ("Manufacturer", shown(manufacturer)), ("Model", shown(model)),
+                ("Version", shown(version)), ("Keys", keys),
+            ]
+        ).then(.verbatim(Self.pem(endorsementCertificates)))
     }
 
     /// Certificates in PEM.

@@ -31,7 +31,7 @@ extension CredentialCommand {
         var operation: String? { "add the credential" }
 
         func perform(in context: CommandContext) async throws -> CredentialReport {
-            let token = try Self.token(context.readSecret(), settings: context.settings)
+            let token = try await Self.token(context.readSecret(), settings: context.settings)
             let store = try await context.credentials()
             try await context.checkSealing(store.records, under: policy)
             // Some tokens prompt to create the store's key.
@@ -78,7 +78,8 @@ extension CredentialCommand {
             discussion: "Programs that refresh one credential at the same time share one request.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
-        @Argument(help: CredentialCommand.idHelp) var id: String
+        @Argument(help: CredentialCommand.idHelp, completion: NameCompletion.credentials)
+        var id: String
 
         var operation: String? { "refresh the credential" }
 
@@ -101,7 +102,8 @@ extension CredentialCommand {
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
-        @Argument(help: CredentialCommand.idHelp) var id: String
+        @Argument(help: CredentialCommand.idHelp, completion: NameCompletion.credentials)
+        var id: String
 
         @Option(help: "The part to revoke.") var type = RevocationArgument.all
 
@@ -132,7 +134,8 @@ extension CredentialCommand {
                 "Remove a credential from this machine. Does not prompt or contact the server.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
-        @Argument(help: CredentialCommand.idHelp) var id: String
+        @Argument(help: CredentialCommand.idHelp, completion: NameCompletion.credentials)
+        var id: String
 
         var operation: String? { "remove the credential" }
 

@@ -70,7 +70,8 @@ extension CredentialCommand {
             abstract: "Show a credential without its token. Does not prompt or use the keys.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
-        @Argument(help: CredentialCommand.idHelp) var id: String
+        @Argument(help: CredentialCommand.idHelp, completion: NameCompletion.credentials)
+        var id: String
 
         var operation: String? { "show the credential" }
 
@@ -88,7 +89,8 @@ extension CredentialCommand {
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
-        @Argument(help: CredentialCommand.idHelp) var id: String?
+        @Argument(help: CredentialCommand.idHelp, completion: NameCompletion.credentials)
+        var id: String?
 
         @Flag(help: "Clear the default. No credential is removed.") var none = false
 
@@ -129,7 +131,8 @@ extension CredentialCommand {
             commandName: "tag", abstract: "Set a credential's tags. Does not open the token.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
-        @Argument(help: CredentialCommand.idHelp) var id: String
+        @Argument(help: CredentialCommand.idHelp, completion: NameCompletion.credentials)
+        var id: String
 
         @Argument(
             help: ArgumentHelp("A tag to set; an empty value removes the tag.", valueName: "k=v"),
@@ -201,15 +204,25 @@ struct CredentialListReport: Report {
         case credentials
     }
 
-    var text: String {
+    var layout: Layout {
         guard !credentials.isEmpty else {
-            return isFiltered ? "There are no such credentials." : "There are no credentials."
+            return Layout(
+                isFiltered ? "There are no such credentials." : "There are no credentials.")
         }
-        return credentials.map { credential in
+        let rows = credentials.map { credential in
+            let id = printable(credential.id)
             let user = printable(credential.claims["sub"]?.string ?? "-")
-            return
-                "\(printable(credential.id))\(credential.isDefault ? " *" : "")  \(user)  \(credential.tagText)"
-        }.joined(separator: "\n")
+            return Layout.Row(
+                script: "\(id)\(credential.isDefault ? " *" : "")  \(user)  \(credential.tagText)",
+                cells: [
+                    Layout.Cell("\(id.prefix(8))\(credential.isDefault ? " *" : "")"),
+                    Layout.Cell(credential.userName ?? ""),
+                    Layout.Cell(printable(credential.issuer)),
+                    credential.expiresAt.value.map { Layout.Cell($0) } ?? "",
+                    Layout.Cell(credential.tagText),
+                ])
+        }
+        return .table(["ID", "USER", "SERVER", "ENDS", "TAGS"], rows)
     }
 }
 
@@ -252,21 +265,30 @@ struct CredentialReport: Report {
         createdAt = metadata.createdAt
     }
 
-    var text: String {
+    var layout: Layout {
+        let user = printable(claims["sub"]?.string ?? "unknown")
         let copies =
             isRevocable == false
-            ? "\nThis hardware cannot revoke the credential: a copy of the store still opens it after removal."
+            ? "This hardware cannot revoke the credential: a copy of the store still opens it after removal."
             : ""
-        return """
-            Credential:  \(printable(id))\(isDefault ? " (the default)" : "")
-            User:        \(printable(claims["sub"]?.string ?? "unknown"))
-            Tags:        \(tags.isEmpty ? "none" : tagText)
-            Server:      \(printable(issuer))
-            Client:      \(printable(clientID))
-            Policy:      \(policy)
-            Ends:        \(expiresAt.value?.formatted(.iso8601) ?? "unknown")
-            Refreshes:   \(refreshable ? "yes" : "no")\(copies)
-            """
+        return Layout.fields(
+            13,
+            [
+                ("Credential", Layout.Cell("\(printable(id))\(isDefault ? " (the default)" : "")")),
+                ("User", Layout.Cell(script: user, userName ?? user)),
+                ("Tags", Layout.Cell(tags.isEmpty ? "none" : tagText)),
+                ("Server", Layout.Cell(printable(issuer))),
+                ("Client", Layout.Cell(printable(clientID))), ("Policy", Layout.Cell(policy)),
+                ("Ends", expiresAt.value.map { Layout.Cell($0) } ?? "unknown"),
+                ("Refreshes", refreshable ? "yes" : "no"),
+            ]
+        ).then(Layout(copies))
+    }
+
+    /// The user's name for a person, otherwise the ID; nil without an ID token.
+    fileprivate var userName: String? {
+        ["preferred_username", "email", "name", "sub"].lazy.compactMap { claims[$0]?.string }
+            .first.map(printable)
     }
 
     /// The tags in one line, sorted.

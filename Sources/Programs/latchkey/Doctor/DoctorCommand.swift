@@ -34,19 +34,19 @@ struct DoctorReport: Report {
         case checks, ok
     }
 
-    var text: String { text(in: .plain) }
-
-    func text(in style: Style) -> String {
+    var layout: Layout {
         let lines = checks.map { check in
-            let name = check.name.padding(to: 13)
-            let advice = check.advice.map { "\n" + "".padding(to: 22) + "→ " + printable($0) } ?? ""
-            let state = style(check.state.rawValue.padding(to: 8), check.state.tone)
-            return "\(state) \(name)\(printable(check.finding))\(advice)"
+            let state = Layout.Cell(check.state.rawValue, check.state.tone)
+            let advice = check.advice.map { "\n→ " + printable($0) } ?? ""
+            return Layout.entry(
+                [(state, 9), (Layout.Cell(check.name), 13)],
+                Layout.Cell("\(printable(check.finding))\(advice)"))
         }
-        return lines.joined(separator: "\n") + "\n"
-            + (ok
-                ? style("A key can be created now.", .good)
-                : style("No key can be created now.", .bad))
+        let end =
+            ok
+            ? Layout.Cell("A key can be created now.", .good)
+            : Layout.Cell("No key can be created now.", .bad)
+        return .joined(lines + [Layout.entry([], end)])
     }
 }
 
@@ -57,12 +57,6 @@ extension Check.State {
         case .warning: .caution
         case .problem: .bad
         }
-    }
-}
-
-extension String {
-    fileprivate func padding(to width: Int) -> String {
-        self + String(repeating: " ", count: max(0, width - count))
     }
 }
 

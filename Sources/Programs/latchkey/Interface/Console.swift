@@ -11,7 +11,8 @@ import LatchkeyServices
 /// - Prompts go to the terminal or to pinentry, never to stdout or stderr.
 /// - stderr has everything else, each line with the prefix `latchkey: `, in sentences: the event,
 ///   then the next step. `--quiet` leaves only errors.
-/// - Terminals get colours. Pipes and files do not, and `NO_COLOR` turns them off.
+/// - Terminals get text that is wrapped to their width, with headings and local times, and colours
+///   for states. Pipes and files do not; `NO_COLOR` and `TERM=dumb` turn colours off.
 /// - Only commands whose result is a secret print one. U+FFFD replaces control, format and other
 ///   invisible characters in text, and JSON escapes them, so that text from a server, a module or a
 ///   file cannot control the terminal.
@@ -33,8 +34,14 @@ struct Console: Sendable {
         switch format {
         case .text where report.secretOutput != nil:
             try report.secretOutput?.withUnsafeBytes { try StandardStreams.write($0) }
-        case .text where report.text.isEmpty: break
-        case .text: try result(style.printable(report.text(in: style)))
+        case .text:
+            let layout = report.layout
+            guard !layout.isEmpty else { return }
+            let output = StandardStreams.outputDescriptor
+            try result(
+                isatty(output) == 1
+                    ? style.printable(layout.arranged(width: terminalWidth(of: output), style))
+                    : printableLines(layout.script))
         case .json: try result(report.bareOutput ?? Self.json(report))
         }
     }
@@ -67,6 +74,9 @@ struct Console: Sendable {
         } else {
             write(failure.message, .bad)
             write(failure.recovery, .bad)
+            if let end = failure.lockedOutUntil, isatty(STDERR_FILENO) == 1 {
+                write("The lockout ends at the latest on \(LocalTime.text(end)).", .bad)
+            }
         }
         // If this cannot be written, stderr still has the error, and the exit status shows it.
         if format == .json, let text = try? Self.json(["error": failure]) { try? result(text) }
@@ -96,12 +106,21 @@ struct Console: Sendable {
     }
 
     private func write(_ sentence: String, _ tone: Style.Tone) {
-        StandardStreams.writeError("\(errorStyle("latchkey:", tone)) \(printable(sentence))")
+        let prefix = "latchkey:"
+        let text = Layout.wrapped(
+            printable(sentence), at: prefix.count + 1, terminalWidth(of: STDERR_FILENO) ?? .max)
+        StandardStreams.writeError("\(errorStyle(prefix, tone)) \(text)")
     }
 }
 
 /// Makes text from outside safe to print: one line of at most 4096 Unicode scalars.
 func printable(_ text: String) -> String { String(oneLine: text, limit: 4096) }
+
+/// Makes lines of text from outside safe to print.
+func printableLines(_ lines: some StringProtocol) -> String {
+    lines.split(separator: "\n", omittingEmptySubsequences: false).map { String(oneLine: $0) }
+        .joined(separator: "\n")
+}
 
 /// The emphasis of text: terminal control sequences (ECMA-48 section 8.3.117, SGR), or none.
 struct Style: Sendable {
@@ -112,12 +131,7 @@ struct Style: Sendable {
         case caution = "33"
     }
 
-    /// The style for files and pipes: no emphasis.
-    static let plain = Style(isOn: false)
-
     private let isOn: Bool
-
-    private init(isOn: Bool) { self.isOn = isOn }
 
     /// The style for a descriptor: emphasis on a terminal, unless `TERM` is `dumb` or `NO_COLOR` is
     /// not empty (no-color.org).
@@ -131,17 +145,12 @@ struct Style: Sendable {
     /// Makes lines with text from outside safe to print: of the control characters, only line ends
     /// and this style's sequences remain.
     func printable(_ lines: String) -> String {
-        guard isOn else { return Self.printable(lines) }
+        guard isOn else { return printableLines(lines) }
         let sequences = lines.matches(of: /\u{1B}\[(?:0|1|31|32|33)m/).map(\.range)
         let starts = [lines.startIndex] + sequences.map(\.upperBound)
         let ends = sequences.map(\.lowerBound) + [lines.endIndex]
-        let between = zip(starts, ends).map { Self.printable(lines[$0..<$1]) }
+        let between = zip(starts, ends).map { printableLines(lines[$0..<$1]) }
         return zip(between, sequences.map { String(lines[$0]) } + [""]).map { $0 + $1 }.joined()
-    }
-
-    private static func printable(_ lines: some StringProtocol) -> String {
-        lines.split(separator: "\n", omittingEmptySubsequences: false).map { String(oneLine: $0) }
-            .joined(separator: "\n")
     }
 
     func callAsFunction(_ text: String, _ tone: Tone) -> String {

@@ -5,7 +5,8 @@ import LatchkeyPresence
 import Synchronization
 
 /// Handles Ctrl-C: cancels the command, so that the tool can still report that in the requested
-/// format. While a prompt for a PIN is on the terminal, the prompt handles Ctrl-C.
+/// format, and then ends the process by SIGINT, so that a shell ends its script too. While a prompt
+/// for a PIN is on the terminal, the prompt handles Ctrl-C and then raises SIGINT.
 ///
 /// Other signals end the program, after the tool has locked the cards that it uses.
 enum Interruption {
@@ -19,6 +20,8 @@ enum Interruption {
     private static let pipe = Atomic<Int32>(-1)
     /// Whether the process received a signal that ends it.
     private static let isEnding = Atomic(false)
+    /// Whether the process received SIGINT.
+    private static let isInterrupted = Atomic(false)
 
     /// - Parameters:
     ///   - cancel: Called at the first interrupt.
@@ -33,6 +36,7 @@ enum Interruption {
         pipe.store(wakeUp.writeEnd, ordering: .sequentiallyConsistent)
         // Initializes the static before a handler uses it.
         isEnding.store(false, ordering: .sequentiallyConsistent)
+        isInterrupted.store(false, ordering: .sequentiallyConsistent)
         // This blocks, so it must not run on the cooperative thread pool.
         let isStarted = BlockingThread.start {
             act(on: nextSignal(until: nil), leave)
@@ -44,7 +48,9 @@ enum Interruption {
         guard isStarted else { return }
         for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
             SignalCatcher.install(signal) { signal in
-                if signal != SIGINT {
+                if signal == SIGINT {
+                    Interruption.isInterrupted.store(true, ordering: .sequentiallyConsistent)
+                } else {
                     Interruption.isEnding.store(true, ordering: .sequentiallyConsistent)
                 }
                 SignalCatcher.forward(signal, to: Interruption.pipe)
@@ -62,10 +68,21 @@ enum Interruption {
         while ContinuousClock.now < deadline { sleep(1) }
     }
 
+    /// Ends the process by SIGINT if it received that signal. Call it before the exit of a command
+    /// that has failed: the parent process cannot see an interruption in the status.
+    static func endIfInterrupted(_ leave: () -> Void) {
+        guard isInterrupted.load(ordering: .sequentiallyConsistent) else { return }
+        end(by: SIGINT, leave)
+    }
+
     /// Ends the process by the signal, unless it is SIGINT, so that the parent process sees the
     /// signal.
     private static func act(on signal: Int32?, _ leave: () -> Void) {
         guard let signal, signal != SIGINT else { return }
+        end(by: signal, leave)
+    }
+
+    private static func end(by signal: Int32, _ leave: () -> Void) -> Never {
         leave()
         var action = sigaction()
         sigaction(signal, &action, nil)

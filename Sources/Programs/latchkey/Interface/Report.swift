@@ -5,9 +5,7 @@ import LatchkeyServices
 /// A command's result on stdout.
 protocol Report: Encodable, Sendable {
     /// The result without `--json`; empty for no output.
-    var text: String { get }
-    /// ``text`` with emphasis.
-    func text(in style: Style) -> String
+    var layout: Layout { get }
     /// The output that replaces the JSON object even with `--json`: a key in PEM.
     var bareOutput: String? { get }
     /// The secret that replaces the text, byte for byte. JSON never contains it.
@@ -17,16 +15,26 @@ protocol Report: Encodable, Sendable {
 }
 
 extension Report {
-    func text(in style: Style) -> String { text }
+    /// The result for scripts, without `--json`.
+    var text: String { layout.script }
     var bareOutput: String? { nil }
     var secretOutput: SecretBytes? { nil }
     var status: ExitStatus { .done }
 }
 
+/// A result in sentences.
+protocol SentenceReport: Report {
+    var text: String { get }
+}
+
+extension SentenceReport {
+    var layout: Layout { Layout(text) }
+}
+
 /// A result of a few fields.
 struct BriefReport: Report {
     private let fields: any Encodable & Sendable
-    let text: String
+    let layout: Layout
     let bareOutput: String?
     let secretOutput: SecretBytes?
 
@@ -35,8 +43,15 @@ struct BriefReport: Report {
         _ fields: any Encodable & Sendable, text: String, bareOutput: String? = nil,
         secretOutput: SecretBytes? = nil
     ) {
-        (self.fields, self.text) = (fields, text)
+        (self.fields, layout) = (fields, Layout(text))
         (self.bareOutput, self.secretOutput) = (bareOutput, secretOutput)
+    }
+
+    /// - Parameter data: The text, for a program or a file: a key, a signature. A terminal does not
+    ///   wrap it.
+    init(_ fields: any Encodable & Sendable, data: String, bareOutput: String? = nil) {
+        (self.fields, layout) = (fields, data.isEmpty ? Layout("") : .verbatim(data))
+        (self.bareOutput, secretOutput) = (bareOutput, nil)
     }
 
     init(_ fields: [String: JSONValue], text: String, secretOutput: SecretBytes? = nil) {
@@ -68,7 +83,7 @@ struct RevokingReport<Output: Report>: Report {
     let output: Output
     let isRevocationPending: Bool
 
-    var text: String { output.text }
+    var layout: Layout { output.layout }
 
     /// Writes the members of the command's own report, and `revocationPending` only if it is true.
     func encode(to encoder: any Encoder) throws {

@@ -26,7 +26,8 @@ extension KeyCommand {
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
-        @Argument(help: KeyIDArgument.help) var key: KeyIDArgument
+        @Argument(help: KeyIDArgument.help, completion: NameCompletion.keys)
+        var key: KeyIDArgument
 
         @Option(
             help: ArgumentHelp(
@@ -107,7 +108,7 @@ struct AttestationReport: Report {
     let clientData: String?
     /// The TPM's certificates; absent without `--endorsement`.
     let endorsementCertificates: [String]?
-    private let endorsementText: String
+    private let endorsementText: String?
 
     private enum CodingKeys: CodingKey {
         case id, format, type, statement, signature, publicArea, attestationKey, certificates,
@@ -135,20 +136,21 @@ struct AttestationReport: Report {
         endorsementText =
             endorsement.map {
                 $0.isEmpty
-                    ? "\nEndorsement:      the TPM has no endorsement certificate"
-                    : "\nEndorsement:      \($0.count)\n" + AttestationStatusReport.pem($0)
-            } ?? ""
+                    ? "Endorsement:      the TPM has no endorsement certificate"
+                    : "Endorsement:      \($0.count)\n" + AttestationStatusReport.pem($0)
+            }
     }
 
-    var text: String {
-        """
-        Format:           \(format)
-        Type:             \(type)
-        Statement:        \(statement)
-        Signature:        \(signature)
-        Public area:      \(publicArea)
-        Attestation key:  \(attestationKey)
-        Certificates:     \(certificates.count)\(endorsementText)
-        """
+    var layout: Layout {
+        let fields = Layout.fields(
+            18,
+            [
+                ("Format", Layout.Cell(format)), ("Type", Layout.Cell(type)),
+                ("Statement", Layout.Cell(statement)), ("Signature", Layout.Cell(signature)),
+                ("Public area", Layout.Cell(publicArea)),
+                ("Attestation key", Layout.Cell(attestationKey)),
+                ("Certificates", "\(certificates.count)"),
+            ])
+        return endorsementText.map { fields.then(.verbatim($0)) } ?? fields
     }
 }

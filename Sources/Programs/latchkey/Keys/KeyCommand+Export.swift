@@ -22,7 +22,8 @@ extension KeyCommand {
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
-        @Argument(help: KeyIDArgument.help) var key: KeyIDArgument
+        @Argument(help: KeyIDArgument.help, completion: NameCompletion.keys)
+        var key: KeyIDArgument
 
         @Option(help: "tss2 (TSS2 PRIVATE KEY, for the tpm2 provider of OpenSSL), pem or jwk.")
         var format: Format
@@ -40,13 +41,13 @@ extension KeyCommand {
                 }
                 let pem = try TPMKeystore.tss2PrivateKey(of: stored)
                 // The PEM replaces the JSON object too.
-                return BriefReport(["pem": pem], text: pem, bareOutput: pem)
+                return BriefReport(["pem": pem], data: pem, bareOutput: pem)
             case .pem:
                 let pem = stored.publicKey.pemRepresentation
-                return BriefReport(["pem": pem], text: pem)
+                return BriefReport(["pem": pem], data: pem)
             case .jwk:
                 let jwk = JWK(stored.publicKey, kid: stored.id)
-                return BriefReport(jwk, text: try Console.json(jwk))
+                return BriefReport(jwk, data: try Console.json(jwk))
             }
         }
     }

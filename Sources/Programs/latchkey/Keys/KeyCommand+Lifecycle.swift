@@ -124,7 +124,8 @@ extension KeyCommand {
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
-        @Argument(help: KeyIDArgument.help) var key: KeyIDArgument
+        @Argument(help: KeyIDArgument.help, completion: NameCompletion.keys)
+        var key: KeyIDArgument
         @Argument(help: "The new label, 1 to 256 bytes.") var label: String
 
         func validate() throws { try KeyCommand.check(label: label) }

@@ -27,7 +27,8 @@ extension KeyCommand {
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
-        @Argument(help: KeyIDArgument.help) var key: KeyIDArgument
+        @Argument(help: KeyIDArgument.help, completion: NameCompletion.keys)
+        var key: KeyIDArgument
 
         @Argument(help: "The file to sign; - for standard input.", completion: .file()) var file:
             String?
@@ -80,7 +81,7 @@ extension KeyCommand {
                 [
                     "id": stored.id.rawValue, "format": format.rawValue, "signature": text,
                     "digest": Base64URL.encode(Data(message.bytes)),
-                ], text: output == nil ? text : "")
+                ], data: output == nil ? text : "")
         }
 
         private static func messageDigest(hex: String) -> MessageDigest? {
@@ -107,7 +108,8 @@ extension KeyCommand {
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
-        @Argument(help: KeyIDArgument.help) var key: KeyIDArgument
+        @Argument(help: KeyIDArgument.help, completion: NameCompletion.keys)
+        var key: KeyIDArgument
 
         @Option(
             help: ArgumentHelp(
@@ -127,7 +129,7 @@ extension KeyCommand {
                 for: context.prompt("sign a certificate request with the key ‘\(stored.name)’"),
                 authorizedBy: context.presence)
             let pem = try request.serializeAsPEM().pemString + "\n"
-            return BriefReport(["id": stored.id.rawValue, "csr": pem], text: pem)
+            return BriefReport(["id": stored.id.rawValue, "csr": pem], data: pem)
         }
     }
 }

@@ -47,7 +47,8 @@ extension KeyCommand {
             commandName: "show", abstract: "Show a key. Does not use the hardware.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
-        @Argument(help: KeyIDArgument.help) var key: KeyIDArgument
+        @Argument(help: KeyIDArgument.help, completion: NameCompletion.keys)
+        var key: KeyIDArgument
 
         var operation: String? { "show the key" }
 
@@ -77,18 +78,27 @@ struct KeyListReport: Report {
         case keys
     }
 
-    var text: String {
+    var layout: Layout {
         guard !keys.isEmpty else {
-            return hidden == 0
-                ? "There are no keys."
-                : "There are no keys that you created. --all lists the keys of biometric login and the locker."
+            return Layout(
+                hidden == 0
+                    ? "There are no keys."
+                    : "There are no keys that you created. --all lists the keys of biometric login and the locker."
+            )
         }
-        return keys.map { key in
+        let rows = keys.map { key in
+            let label = printable(key.label.value ?? "")
             let use = key.usedBy.map { " (used by \($0))" } ?? ""
             let copies = key.isRevocable ? " (revocable)" : ""
-            return
-                "\(key.id)  \(key.policy)  \(key.assurance)  \(printable(key.label.value ?? ""))\(copies)\(use)"
-        }.joined(separator: "\n")
+            return Layout.Row(
+                script: "\(key.id)  \(key.policy)  \(key.assurance)  \(label)\(copies)\(use)",
+                cells: [
+                    Layout.Cell(label), Layout.Cell(String(key.id.prefix(8))),
+                    Layout.Cell(key.policy), Layout.Cell(key.assurance),
+                    Layout.Cell(key.isRevocable ? "yes" : ""), Layout.Cell(key.usedBy ?? ""),
+                ])
+        }
+        return .table(["LABEL", "ID", "POLICY", "ASSURANCE", "REVOCABLE", "USED BY"], rows)
     }
 }
 
@@ -139,7 +149,7 @@ struct KeyReport: Report {
         isRevocable = key.isRevocable
     }
 
-    var text: String {
+    var layout: Layout {
         let pinGuard =
             switch pinProtection.value {
             case "user": "a counter of your own; your finger or an administrator resets it"
@@ -161,18 +171,23 @@ struct KeyReport: Report {
             } else {
                 "yes, if the TPM has an endorsement certificate: see ‘latchkey attestation show’"
             }
-        return """
-            Key:        \(id)
-            Label:      \(label.value.map(printable) ?? "none")
-            Policy:     \(policy)
-            Assurance:  \(assurance), \(enforcement)
-            PIN guard:  \(pinGuard)
-            Backend:    \(printable(backend))
-            Revocable:  \(isRevocable ? "yes: the TPM can revoke it in all copies of the store" : "no")
-            Provable:   \(provability)
-            Where:      \(uri.value.map(printable) ?? "in the store, wrapped by the TPM")
-            Created:    \(createdAt.formatted(.iso8601))\(usedBy.map { "\nUsed by:    \($0)" } ?? "")
-            """
+        return .fields(
+            12,
+            [
+                ("Key", Layout.Cell(id)),
+                ("Label", Layout.Cell(label.value.map(printable) ?? "none")),
+                ("Policy", Layout.Cell(policy)),
+                ("Assurance", Layout.Cell("\(assurance), \(enforcement)")),
+                ("PIN guard", Layout.Cell(pinGuard)), ("Backend", Layout.Cell(printable(backend))),
+                (
+                    "Revocable",
+                    isRevocable ? "yes: the TPM can revoke it in all copies of the store" : "no"
+                ), ("Provable", Layout.Cell(provability)),
+                (
+                    "Where",
+                    Layout.Cell(uri.value.map(printable) ?? "in the store, wrapped by the TPM")
+                ), ("Created", Layout.Cell(createdAt)), ("Used by", usedBy.map { Layout.Cell($0) }),
+            ])
     }
 }
 

@@ -153,28 +153,34 @@ struct PINStatusReport: Report {
         recoverySeconds = Nullable(status.recoverySeconds)
     }
 
-    var text: String {
+    var layout: Layout {
         guard !(lockedOut && isOwn) else {
-            return """
+            return Layout(
+                """
                 The TPM no longer accepts your PIN after too many wrong PINs. Use your finger, which resets the counter. \
                 Otherwise ask an administrator to reset it; see ‘man latchkey-presenced’.
-                """
+                """)
         }
         guard !lockedOut else {
-            let until =
-                lockedOutUntil.value.map { " until \($0.formatted(.iso8601)) at the latest" } ?? ""
-            return
-                "The hardware is locked and accepts no PIN\(until). ‘latchkey doctor’ shows the next step."
+            func words(_ end: String) -> String {
+                "The hardware is locked and accepts no PIN\(end). ‘latchkey doctor’ shows the next step."
+            }
+            let cell =
+                lockedOutUntil.value.map { Layout.Cell($0) { words(" until \($0) at the latest") } }
+                ?? Layout.Cell(words(""))
+            return .entry([], cell)
         }
         let isUnlimited = recoverySeconds.value == 0
         let unknown =
             isUnlimited
             ? "unlimited" : isCountLow ? "few (a wrong PIN was entered before)" : "unknown"
-        var lines = ["Attempts left:   \(attemptsLeft.value.map(String.init) ?? unknown)"]
-        if let limit = attemptLimit.value { lines.append("Attempt limit:   \(limit)") }
-        if let seconds = recoverySeconds.value, !isUnlimited {
-            lines.append("One attempt is restored every \(seconds) s")
-        }
-        return lines.joined(separator: "\n")
+        let counts = Layout.fields(
+            17,
+            [
+                ("Attempts left", Layout.Cell(attemptsLeft.value.map(String.init) ?? unknown)),
+                ("Attempt limit", attemptLimit.value.map { Layout.Cell("\($0)") }),
+            ])
+        guard let seconds = recoverySeconds.value, !isUnlimited else { return counts }
+        return counts.then(Layout("One attempt is restored every \(seconds) s"))
     }
 }

@@ -181,9 +181,10 @@ extension CommandContext {
 struct TokenKeyListReport: Report {
     let keys: [TokenKeyReport]
 
-    var text: String {
+    var layout: Layout {
         keys.isEmpty
-            ? "The token shows no keys without a login." : keys.map(\.text).joined(separator: "\n")
+            ? Layout("The token shows no keys without a login.")
+            : .joined(keys.map(\.layout))
     }
 }
 
@@ -206,11 +207,11 @@ struct TokenKeyReport: Report {
         slot = Nullable(key.slot?.description)
     }
 
-    var text: String {
+    var layout: Layout {
         let place = slot.value.map { "slot \($0)  " } ?? ""
-        return
-            "\(place)\(isP256 ? "P-256" : "another type")  \(printable(label))\n  "
-            + printable(uri.value ?? "It can't be adopted: \(problem.value ?? "it is not usable").")
+        let obstacle = "It can't be adopted: \(problem.value ?? "it is not usable")."
+        return Layout("\(place)\(isP256 ? "P-256" : "another type")  \(printable(label))")
+            .then(Layout("  \(printable(uri.value ?? obstacle))"))
     }
 }
 
@@ -224,17 +225,17 @@ struct TokenListReport: Report {
         failures = directory.failures.map(ModuleFailureReport.init)
     }
 
-    var text: String {
+    var layout: Layout {
         let none =
             failures.isEmpty
             ? "There are no tokens." : "No tokens were found, and some modules cannot be used:"
-        return ((tokens.isEmpty ? [none] : tokens.map(\.text)) + failures.map(\.text)).joined(
-            separator: "\n\n")
+        return .stack(
+            (tokens.isEmpty ? [Layout(none)] : tokens.map(\.layout)) + failures.map(\.layout))
     }
 }
 
 /// A module that cannot be used, and the reason.
-struct ModuleFailureReport: Report {
+struct ModuleFailureReport: SentenceReport {
     let modulePath: String
     let message: String
     let recovery: String
@@ -280,15 +281,26 @@ struct TokenReport: Report {
         simulator = Nullable(entry.simulator)
     }
 
-    var text: String {
-        let kind =
-            simulator.value.map { "\nSimulator:  \(printable($0)): it does not protect keys" } ?? ""
-        return """
-            Token:      \(label.isEmpty ? "no label" : printable(label))\(initialized ? "" : ", not initialized")
-            Device:     \(printable("\(manufacturer) \(model), serial number \(serial.isEmpty ? "unknown" : serial)"))
-            State:      \(flags.isEmpty ? "normal" : flags.joined(separator: ", "))
-            Module:     \(printable("\(modulePath) (\(module))"))
-            URI:        \(printable(uri))\(kind)
-            """
+    var layout: Layout {
+        let number = serial.isEmpty ? "unknown" : serial
+        let name = label.isEmpty ? "no label" : printable(label)
+        let use = initialized ? "" : ", not initialized"
+        return .fields(
+            12,
+            [
+                ("Token", Layout.Cell("\(name)\(use)")),
+                (
+                    "Device",
+                    Layout.Cell(printable("\(manufacturer) \(model), serial number \(number)"))
+                ), ("State", Layout.Cell(flags.isEmpty ? "normal" : flags.joined(separator: ", "))),
+                ("Module", Layout.Cell(printable("\(modulePath) (\(module))"))),
+                ("URI", Layout.Cell(printable(uri))),
+                (
+                    "Simulator",
+                    simulator.value.map {
+                        Layout.Cell("\(printable($0)): it does not protect keys")
+                    }
+                ),
+            ])
     }
 }

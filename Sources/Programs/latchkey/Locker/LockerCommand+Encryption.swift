@@ -20,7 +20,7 @@ extension LockerCommand {
 
         func perform(in context: CommandContext) async throws -> BriefReport {
             let session = try await LockerSession(in: context, locker, for: level)
-            let secret = try context.readSecret(limit: Locker.maximumSecretBytes)
+            let secret = try await context.readSecret(limit: Locker.maximumSecretBytes)
             guard let text = secret.withUnsafeBytes({ String(validating: $0, as: UTF8.self) })
             else {
                 throw KeystoreError(
@@ -31,7 +31,7 @@ extension LockerCommand {
             return try await session.started(for: level) { locker in
                 let encrypted = try locker.encrypt(secret: text, protectionLevel: level)
                 return BriefReport(
-                    ["level": level.rawValue, "encrypted": encrypted], text: encrypted)
+                    ["level": level.rawValue, "encrypted": encrypted], data: encrypted)
             }
         }
     }
@@ -50,7 +50,7 @@ extension LockerCommand {
 
         func perform(in context: CommandContext) async throws -> BriefReport {
             // The text may be wrapped into lines.
-            let input = try context.readSecret(
+            let input = try await context.readSecret(
                 limit: Locker.maximumEncryptedCharacters / 2 * 3,
                 larger: "Pass only the output of ‘latchkey locker encrypt’.")
             let text = input.text.filter { !$0.isWhitespace }

@@ -99,9 +99,9 @@ struct LockerStatusReport: Report {
         }
     }
 
-    var text: String {
+    var layout: Layout {
         guard let endpoint, let clientID, let enrolmentID, let userID, let levelShares else {
-            return "This machine is not enrolled."
+            return Layout("This machine is not enrolled.")
         }
         let shares =
             levelShares
@@ -110,22 +110,23 @@ struct LockerStatusReport: Report {
             isConfigured == false ? " (another server is configured, so other commands fail)" : ""
         let copies =
             isRevocable == false
-            ? "\nThis hardware cannot revoke base and offline: a copy of the store can decrypt them on this machine after"
+            ? "This hardware cannot revoke base and offline: a copy of the store can decrypt them on this machine after"
                 + " ‘end --mode destroy’." : ""
-        return """
-            This machine is enrolled.
-            Server:          \(printable(endpoint))\(other)
-            Client:          \(printable(clientID))
-            User:            \(printable(userID))
-            Enrolment:       \(enrolmentID)
-            Easy access:     \(easyAccessEnabled ? "enabled" : "disabled")
-            Key shares:      \(shares)\(copies)
-            """
+        let fields = Layout.fields(
+            17,
+            [
+                ("Server", Layout.Cell("\(printable(endpoint))\(other)")),
+                ("Client", Layout.Cell(printable(clientID))),
+                ("User", Layout.Cell(printable(userID))), ("Enrolment", Layout.Cell(enrolmentID)),
+                ("Easy access", easyAccessEnabled ? Layout.Cell("enabled", .good) : "disabled"),
+                ("Key shares", Layout.Cell(shares)),
+            ])
+        return .joined([Layout("This machine is enrolled."), fields, Layout(copies)])
     }
 }
 
 /// The state of a session at the end of the command.
-struct LockerReport: Report {
+struct LockerReport: SentenceReport {
     /// `unregistered`, `enrolled`, `activeViaStrongAuth`, `activeViaEasyAccess`, `backgroundAccess`
     /// or `verifiedOffline`.
     let phase: String

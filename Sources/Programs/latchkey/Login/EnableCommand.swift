@@ -28,7 +28,7 @@ struct EnableCommand: ContextCommand {
     }
 }
 
-struct EnableReport: Report {
+struct EnableReport: SentenceReport {
     let kid: String
     let policy: String
     let assurance: String

@@ -64,7 +64,7 @@ struct LogoutCommand: ContextCommand {
 }
 
 /// The logged-in user.
-struct SessionReport: Report {
+struct SessionReport: SentenceReport {
     let container: String
     let userInfo: UserInfo
     /// The key that logged in, if any.

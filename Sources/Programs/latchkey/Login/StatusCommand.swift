@@ -41,7 +41,7 @@ struct StatusReport: Report {
     let clientID: String?
     /// Whether both match the configuration.
     let isConfiguredServer: Bool?
-    private let warning: String
+    private let warning: String?
 
     private enum CodingKeys: String, CodingKey {
         case container, lastUserID, biometricEnabled, sessionState, kid, isRevocable, server,
@@ -62,24 +62,31 @@ struct StatusReport: Report {
         sessionState = status.sessionState
         kid = Nullable(status.key?.id.rawValue)
         isRevocable = status.key?.key.isRevocable
-        warning = status.key?.key.copyWarning.map { "\n\($0)" } ?? ""
+        warning = status.key?.key.copyWarning
     }
 
-    var text: String {
-        """
-        Container:        \(printable(container))
-        Last user:        \(lastUserID.value.map(printable) ?? "none")
-        Biometric login:  \(biometricEnabled ? "enabled" : "not enabled")
-        Session:          \(sessionState == .authenticated ? "logged in" : "none")\(serverLine)\(warning)
-        """
-    }
-
-    private var serverLine: String {
-        guard let server, let clientID else { return "" }
-        let other =
-            isConfiguredServer == false
-            ? "\nThe configured server is a different one. Commands do not use this session or key there."
-            : ""
-        return "\nServer:           \(printable(server)), client \(printable(clientID))\(other)"
+    var layout: Layout {
+        let isActive = sessionState == .authenticated
+        let address = server.flatMap { server in
+            clientID.map { Layout.Cell("\(printable(server)), client \(printable($0))") }
+        }
+        let notes: [String] = [
+            address != nil && isConfiguredServer == false
+                ? "The configured server is a different one. Commands do not use this session or key there."
+                : nil, warning,
+        ].compactMap(\.self)
+        return Layout.fields(
+            18,
+            [
+                ("Container", Layout.Cell(printable(container))),
+                ("Last user", Layout.Cell(lastUserID.value.map(printable) ?? "none")),
+                (
+                    "Biometric login",
+                    biometricEnabled ? Layout.Cell("enabled", .good) : "not enabled"
+                ),
+                ("Session", isActive ? Layout.Cell("logged in", .good) : "none"),
+                ("Server", address),
+            ]
+        ).then(Layout(notes.joined(separator: "\n")))
     }
 }

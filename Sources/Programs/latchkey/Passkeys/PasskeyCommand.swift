@@ -158,7 +158,7 @@ struct PasskeyReport: Report {
     let siteName: Nullable<String>
     let account: String
     let label: Nullable<String>
-    let createdAt: String
+    let createdAt: Date
     let policy: String
     let prf: Bool
     let credProtect: Int
@@ -169,20 +169,22 @@ struct PasskeyReport: Report {
         siteName = Nullable(passkey.rpName)
         account = passkey.accountName
         label = Nullable(passkey.label)
-        createdAt = passkey.createdAt.formatted(.iso8601)
+        createdAt = passkey.createdAt
         policy = passkey.key.policy.description
         prf = passkey.macKey != nil
         credProtect = passkey.protection
     }
 
-    var text: String {
-        var lines = ["site:      \(site)", "account:   \(account)"]
-        if let label = label.value { lines.append("label:     \(label)") }
-        lines += [
-            "id:        \(id)", "created:   \(createdAt)", "policy:    \(policy)",
-            "PRF:       \(prf ? "yes" : "no")",
-        ]
-        return lines.map(printable).joined(separator: "\n")
+    var layout: Layout {
+        .fields(
+            11,
+            [
+                ("site", Layout.Cell(printable(site))),
+                ("account", Layout.Cell(printable(account))),
+                ("label", label.value.map { Layout.Cell(printable($0)) }), ("id", Layout.Cell(id)),
+                ("created", Layout.Cell(createdAt)), ("policy", Layout.Cell(policy)),
+                ("PRF", prf ? "yes" : "no"),
+            ])
     }
 }
 
@@ -190,18 +192,24 @@ struct PasskeyReport: Report {
 struct PasskeyListReport: Report {
     let passkeys: [PasskeyReport]
 
-    var text: String {
-        guard !passkeys.isEmpty else { return "There are no passkeys on this computer." }
-        return passkeys.map { passkey in
-            printable(
-                "\(passkey.id.prefix(8))  \(passkey.site)  \(passkey.label.value ?? passkey.account)  \(passkey.createdAt)"
-            )
-        }.joined(separator: "\n")
+    var layout: Layout {
+        guard !passkeys.isEmpty else { return Layout("There are no passkeys on this computer.") }
+        let rows = passkeys.map { passkey in
+            let words = [
+                String(passkey.id.prefix(8)), printable(passkey.site),
+                printable(passkey.label.value ?? passkey.account),
+            ]
+            let created = Layout.Cell(passkey.createdAt)
+            return Layout.Row(
+                script: (words + [created.script]).joined(separator: "  "),
+                cells: words.map { Layout.Cell($0) } + [created])
+        }
+        return .table(["ID", "SITE", "NAME", "CREATED"], rows)
     }
 }
 
 /// The result of ‘latchkey passkey delete’.
-struct PasskeyDeletionReport: Report {
+struct PasskeyDeletionReport: SentenceReport {
     let deleted: [String]
 
     var text: String {

@@ -125,7 +125,8 @@ struct SSHInstallReport: Report {
     let isConfigured: Bool
     /// Whether the agent's socket accepts connections.
     let isRunning: Bool
-    let text: String
+    private let text: String
+    var layout: Layout { Layout(text) }
 
     private enum CodingKeys: CodingKey {
         case path, isConfigured, isRunning

@@ -21,7 +21,8 @@ extension SSHCommand {
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
-        @Argument(help: KeyIDArgument.help) var key: KeyIDArgument
+        @Argument(help: KeyIDArgument.help, completion: NameCompletion.keys)
+        var key: KeyIDArgument
 
         @Option(
             name: .customLong("host"), help: ArgumentHelp("A permitted login.", valueName: "rule"))
@@ -75,7 +76,8 @@ extension SSHCommand {
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
-        @Argument(help: KeyIDArgument.help) var key: KeyIDArgument
+        @Argument(help: KeyIDArgument.help, completion: NameCompletion.keys)
+        var key: KeyIDArgument
 
         @Argument(
             help: ArgumentHelp("The certificate; - for standard input.", valueName: "file"),
@@ -96,7 +98,10 @@ extension SSHCommand {
             let records = try await context.sshRecords()
             let found = try await records.sshKey(key)
             let prompt = context.prompt("change the certificate of the SSH key ‘\(found.name)’")
-            let certificate = try file.map { try Self.certificate(in: $0, for: found, context) }
+            let certificate: SSHCertificate? =
+                if let file { try await Self.certificate(in: file, for: found, context) } else {
+                    nil
+                }
             var entry = try await records.verifiedSSHKey(
                 found.key.id, for: prompt, authorizedBy: context.presence)
             entry.certificate = certificate
@@ -111,11 +116,13 @@ extension SSHCommand {
 
         private static func certificate(
             in file: String, for entry: SSHKeyRecord, _ context: CommandContext
-        ) throws -> SSHCertificate {
+        ) async throws -> SSHCertificate {
             let advice = "Name the file that ‘ssh-keygen -s’ wrote, such as key-cert.pub."
             let text =
                 file == "-"
-                ? try context.readSecret().withUnsafeBytes { String(decoding: $0, as: UTF8.self) }
+                ? try await context.readSecret().withUnsafeBytes {
+                    String(decoding: $0, as: UTF8.self)
+                }
                 : try Self.text(of: file)
             let certificate: SSHCertificate
             do {

@@ -47,7 +47,8 @@ extension SSHCommand {
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
-        @Argument(help: KeyIDArgument.help) var key: KeyIDArgument
+        @Argument(help: KeyIDArgument.help, completion: NameCompletion.keys)
+        var key: KeyIDArgument
 
         @Flag(
             help:
@@ -82,7 +83,8 @@ extension SSHCommand {
         )
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
-        @Argument(help: KeyIDArgument.help) var key: KeyIDArgument
+        @Argument(help: KeyIDArgument.help, completion: NameCompletion.keys)
+        var key: KeyIDArgument
 
         var operation: String? { "remove an SSH key" }
 
@@ -111,7 +113,8 @@ extension SSHCommand {
         )
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
-        @Argument(help: KeyIDArgument.help) var key: KeyIDArgument
+        @Argument(help: KeyIDArgument.help, completion: NameCompletion.keys)
+        var key: KeyIDArgument
 
         @Flag(help: "Print the key's certificate instead.") var certificate = false
 
@@ -122,7 +125,7 @@ extension SSHCommand {
             let comment = String(oneLine: entry.name)
             guard certificate else {
                 let line = entry.publicKey.line(comment: comment)
-                return BriefReport(["publicKey": line], text: line)
+                return BriefReport(["publicKey": line], data: line)
             }
             guard let stored = entry.certificate else {
                 throw KeystoreError.notFound(
@@ -130,7 +133,7 @@ extension SSHCommand {
                     recovery: "Store one with ‘latchkey ssh certificate \(entry.key.id) FILE’.")
             }
             let line = stored.line(comment: comment)
-            return BriefReport(["certificate": line], text: line)
+            return BriefReport(["certificate": line], data: line)
         }
     }
 }
@@ -169,10 +172,10 @@ extension RecordContainer {
 struct SSHKeyListReport: Report {
     let keys: [SSHKeyReport]
 
-    var text: String {
+    var layout: Layout {
         keys.isEmpty
-            ? "There are no SSH keys. ‘latchkey key create --ssh’ creates one."
-            : keys.map(\.text).joined(separator: "\n\n")
+            ? Layout("There are no SSH keys. ‘latchkey key create --ssh’ creates one.")
+            : .stack(keys.map(\.layout))
     }
 }
 
@@ -205,20 +208,21 @@ struct SSHKeyReport: Report {
         certificate = Nullable(entry.certificate.map(SSHCertificateReport.init))
     }
 
-    var text: String {
-        var lines = [
-            "Key:          \(id)",
-            "Label:        \(label.value.map(printable) ?? "none")",
-            "Fingerprint:  \(fingerprint)",
-            "Policy:       \(policy)",
-            "Hosts:        \(hosts.isEmpty ? "all" : printable(hosts.joined(separator: ", ")))",
-            "Forwarding:   \(allowsForwarding ? "allowed" : "refused")",
-        ]
-        if signsAnything { lines.append("Data:         signs data of any kind") }
-        if let certificate = certificate.value {
-            lines.append("Certificate:  \(certificate.summary)")
-        }
-        return lines.joined(separator: "\n")
+    var layout: Layout {
+        .fields(
+            14,
+            [
+                ("Key", Layout.Cell(id)),
+                ("Label", Layout.Cell(label.value.map(printable) ?? "none")),
+                ("Fingerprint", Layout.Cell(fingerprint)), ("Policy", Layout.Cell(policy)),
+                (
+                    "Hosts",
+                    Layout.Cell(hosts.isEmpty ? "all" : printable(hosts.joined(separator: ", ")))
+                ),
+                ("Forwarding", allowsForwarding ? "allowed" : "refused"),
+                ("Data", signsAnything ? "signs data of any kind" : nil),
+                ("Certificate", certificate.value?.summary),
+            ])
     }
 }
 
@@ -246,14 +250,11 @@ struct SSHCertificateReport: Encodable, Sendable {
                 ? nil : Date(timeIntervalSince1970: Double(certificate.validBefore)))
     }
 
-    var summary: String {
-        let end =
-            validBefore.value.map {
-                ", until \($0.formatted(.iso8601))"
-                    + (hasEnded ? " (expired: servers refuse it)" : "")
-            } ?? ""
-        return printable(
-            "\(keyID), for \(principals.isEmpty ? "all users" : principals.joined(separator: ", "))\(end)"
-        )
+    var summary: Layout.Cell {
+        let users = principals.isEmpty ? "all users" : principals.joined(separator: ", ")
+        let words = printable("\(keyID), for \(users)")
+        let note = hasEnded ? " (expired: servers refuse it)" : ""
+        return validBefore.value.map { Layout.Cell($0) { "\(words), until \($0)\(note)" } }
+            ?? Layout.Cell(words)
     }
 }

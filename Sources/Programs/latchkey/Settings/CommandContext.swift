@@ -98,25 +98,36 @@ struct CommandContext: Sendable {
         (settings.pinSource ?? .standard).obstacle(environment: ProcessInfo.processInfo.environment)
     }
 
-    /// Reads the secret from standard input.
+    /// Reads the secret from standard input: from a terminal one line, which is not shown.
     ///
-    /// - Throws: ``KeystoreError`` with code `invalidInput` if there are no bytes, too many, or if
-    ///   standard input is the source of PINs.
+    /// - Throws: ``KeystoreError``: `invalidInput` if there are no bytes, too many, or if standard
+    ///   input is the source of PINs, `cancelled` if the user declines at the terminal.
     func readSecret(
         limit: Int = StandardStreams.limit, larger: String = StandardStreams.adviceForLarger
-    ) throws(KeystoreError) -> SecretBytes {
+    ) async throws(KeystoreError) -> SecretBytes {
         guard settings.pinSource != .descriptor(0) else {
             throw KeystoreError(
                 operation: "read standard input", code: .invalidInput,
                 reason: "standard input contains the data, so PINs cannot come from descriptor 0",
                 recovery: "Use another descriptor for the PINs: --pin-source fd:3, with 3<file.")
         }
-        if isatty(STDIN_FILENO) == 1 {
-            console.say(
-                "Type the secret, and end with Return and Ctrl-D. The terminal shows the characters."
-            )
+        guard isatty(STDIN_FILENO) != 1 else {
+            return try await TerminalSecret.line(
+                "Type the secret in one line, which is not shown. For more lines, redirect a file (< FILE).",
+                limit: limit)
         }
         return try StandardStreams.readSecret(limit: limit, larger: larger)
+    }
+
+    /// Asks a person at the terminal to confirm an operation that loses data. Asks nobody if
+    /// standard input is another file.
+    ///
+    /// - Throws: ``KeystoreError`` with code `cancelled` without a confirmation.
+    func confirm(_ question: String) async throws(KeystoreError) {
+        guard isatty(STDIN_FILENO) == 1 else { return }
+        guard try await TerminalQuestion.isConfirmed(printable(question)) else {
+            throw .cancelled("the operation was not confirmed")
+        }
     }
 
     /// The context of a prompt for a PIN or fingerprint.

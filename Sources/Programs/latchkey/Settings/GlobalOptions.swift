@@ -25,11 +25,14 @@ struct GlobalOptions: SharedOptions {
 
     @Option(help: OptionHelp.token) var token: String?
 
-    @Option(help: OptionHelp.tokenLogin) var tokenLogin: String?
+    @Option(help: OptionHelp.tokenLogin, completion: OptionValues.tokenLogin)
+    var tokenLogin: String?
 
-    @Option(help: OptionHelp.tokenIsolation) var tokenIsolation: String?
+    @Option(help: OptionHelp.tokenIsolation, completion: OptionValues.tokenIsolation)
+    var tokenIsolation: String?
 
-    @Option(help: OptionHelp.pinSource) var pinSource: String?
+    @Option(help: OptionHelp.pinSource, completion: OptionValues.pinSource)
+    var pinSource: String?
 
     @Option(help: OptionHelp.presence) var presence: PresencePreference?
 

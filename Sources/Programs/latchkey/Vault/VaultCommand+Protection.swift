@@ -11,7 +11,8 @@ extension VaultCommand {
             abstract: "Require a PIN or fingerprint to read the secret from now on.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
-        @Argument(help: VaultCommand.nameHelp) var name: String?
+        @Argument(help: VaultCommand.nameHelp, completion: NameCompletion.vaults)
+        var name: String?
 
         @Option(
             help: """
@@ -36,7 +37,8 @@ extension VaultCommand {
             abstract: "Stop requiring a PIN or fingerprint. Requires it one last time.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
-        @Argument(help: VaultCommand.nameHelp) var name: String?
+        @Argument(help: VaultCommand.nameHelp, completion: NameCompletion.vaults)
+        var name: String?
 
         func perform(in context: CommandContext) async throws -> RevokingReport<VaultReport> {
             let session = try await VaultSession(name, in: context)
@@ -52,7 +54,8 @@ extension VaultCommand {
             abstract: "Lock the vault. It is always locked between commands.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
-        @Argument(help: VaultCommand.nameHelp) var name: String?
+        @Argument(help: VaultCommand.nameHelp, completion: NameCompletion.vaults)
+        var name: String?
 
         func perform(in context: CommandContext) async throws -> VaultReport {
             let session = try await VaultSession(name, in: context)
@@ -67,7 +70,8 @@ extension VaultCommand {
             abstract: "Check that you can unlock the vault. It locks again when the command ends.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
-        @Argument(help: VaultCommand.nameHelp) var name: String?
+        @Argument(help: VaultCommand.nameHelp, completion: NameCompletion.vaults)
+        var name: String?
 
         func perform(in context: CommandContext) async throws -> VaultReport {
             let session = try await VaultSession(name, in: context)
@@ -80,14 +84,23 @@ extension VaultCommand {
         static let configuration = CommandConfiguration(
             commandName: "reset",
             abstract:
-                "Delete the secret, even if it is damaged. Does not prompt, and cannot be undone.")
+                "Delete the secret, even if it is damaged. Cannot be undone.",
+            discussion:
+                "At a terminal, asks for confirmation. Does not ask for a PIN or fingerprint.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
-        @Argument(help: VaultCommand.nameHelp) var name: String?
+        @Argument(help: VaultCommand.nameHelp, completion: NameCompletion.vaults)
+        var name: String?
+
+        @Flag(help: "Do not ask for confirmation.") var yes = false
 
         func perform(in context: CommandContext) async throws -> RevokingReport<VaultReport> {
             let session = try await VaultSession(name, in: context)
             try session.checkPresent()
+            if !yes {
+                try await context.confirm(
+                    "The secret of the vault ‘\(session.key)’ is deleted. There is no copy.")
+            }
             let report = VaultReport(try await session.vault.reset())
             return await context.afterRevoking(report, in: session.space.records)
         }

@@ -66,7 +66,7 @@ extension VaultCommand {
             let session = try await VaultSession(
                 name, in: context, protecting: biometrics, under: policy?.policy)
             let vault = try await session.empty()
-            let secret = try context.readSecret().withUnsafeBytes { Data($0) }
+            let secret = try await context.readSecret().withUnsafeBytes { Data($0) }
             let stored =
                 biometrics
                 ? try await vault.storeToBiometrics(credentials: secret).wrap()
@@ -84,7 +84,8 @@ extension VaultCommand {
                 "Print only the secret. With --json, print the vault's state without the secret.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
-        @Argument(help: VaultCommand.nameHelp) var name: String?
+        @Argument(help: VaultCommand.nameHelp, completion: NameCompletion.vaults)
+        var name: String?
 
         func perform(in context: CommandContext) async throws -> BriefReport {
             let session = try await VaultSession(name, in: context)
@@ -103,12 +104,13 @@ extension VaultCommand {
                 "Replace the secret with the one from standard input, and keep its protection.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
-        @Argument(help: VaultCommand.nameHelp) var name: String?
+        @Argument(help: VaultCommand.nameHelp, completion: NameCompletion.vaults)
+        var name: String?
 
         func perform(in context: CommandContext) async throws -> VaultReport {
             let session = try await VaultSession(name, in: context)
             let vault = try await session.opened()
-            let secret = try context.readSecret().withUnsafeBytes { Data($0) }
+            let secret = try await context.readSecret().withUnsafeBytes { Data($0) }
             return VaultReport(try await vault.update(credentials: secret))
         }
     }
@@ -138,7 +140,8 @@ extension VaultCommand {
             abstract: "Show the vault's state. Does not prompt or use the hardware.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
-        @Argument(help: VaultCommand.nameHelp) var name: String?
+        @Argument(help: VaultCommand.nameHelp, completion: NameCompletion.vaults)
+        var name: String?
 
         var operation: String? { "show the vault's state" }
 
@@ -155,14 +158,23 @@ extension VaultCommand {
 struct VaultListReport: Report {
     let vaults: [VaultReport]
 
-    var text: String {
-        guard !vaults.isEmpty else { return "There are no vaults." }
-        return vaults.map { "\(printable($0.name))  \($0.stateWords)" }.joined(separator: "\n")
+    var layout: Layout {
+        guard !vaults.isEmpty else { return Layout("There are no vaults.") }
+        let rows = vaults.map { vault in
+            let name = printable(vault.name)
+            return Layout.Row(
+                script: "\(name)  \(vault.stateWords)",
+                cells: [
+                    Layout.Cell(name),
+                    Layout.Cell(vault.stateWords, vault.state == "damaged" ? .bad : nil),
+                ])
+        }
+        return .table(["NAME", "PROTECTION"], rows)
     }
 }
 
 /// The state of a vault.
-struct VaultReport: Report {
+struct VaultReport: SentenceReport {
     let name: String
     /// `empty`, `keychain`, `biometrics`, `locked` or `damaged`.
     let state: String

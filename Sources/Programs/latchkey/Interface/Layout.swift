@@ -1,0 +1,279 @@
+import FoundationEssentials
+import Glibc
+
+/// The text of a result, in two forms: for scripts, and arranged for a terminal with its columns and
+/// local times. The form for scripts does not depend on the terminal.
+struct Layout: Sendable {
+    /// A part of a text: a value, a time, or a state with a colour.
+    struct Cell: Sendable, ExpressibleByStringInterpolation {
+        let script: String
+        let text: String
+        let tone: Style.Tone?
+
+        init(script: String, _ text: String, _ tone: Style.Tone? = nil) {
+            self.script = printableLines(script)
+            self.text = printableLines(text)
+            self.tone = tone
+        }
+
+        init(_ text: String, _ tone: Style.Tone? = nil) { self.init(script: text, text, tone) }
+
+        init(stringLiteral text: String) { self.init(text) }
+
+        /// Cells below each other.
+        static func lines(_ cells: [Cell]) -> Cell {
+            Cell(
+                script: cells.map(\.script).joined(separator: "\n"),
+                cells.map(\.text).joined(separator: "\n"))
+        }
+
+        /// A point in time: for scripts in UTC, on a terminal in local time.
+        ///
+        /// - Parameter words: The text around the time.
+        init(_ date: Date, _ words: (String) -> String = { $0 }) {
+            self.init(script: words(date.formatted(.iso8601)), words(LocalTime.text(date)))
+        }
+    }
+
+    /// A row of a table: a line for scripts, and the cells below the headings of a terminal.
+    struct Row: Sendable {
+        let script: String
+        let cells: [Cell]
+    }
+
+    private enum Part {
+        /// Lines of text.
+        case text(String)
+        /// Lines that are never wrapped, such as PEM.
+        case verbatim(String)
+        /// Names with values; the column of the values.
+        case fields(Int, [(name: String, value: Cell)])
+        case table([String], [Row])
+        /// Words in columns, with text after them. Its further lines begin below the first one.
+        case entry([(word: Cell, width: Int)], Cell)
+    }
+
+    private let parts: [Part]
+
+    private init(_ part: Part) { parts = [part] }
+    private init(_ parts: [Part]) { self.parts = parts }
+
+    /// Lines of text.
+    init(_ text: String) { self.init(text.isEmpty ? [] : [.text(text)]) }
+
+    static func verbatim(_ text: String) -> Layout { Layout(.verbatim(text)) }
+
+    /// - Parameter column: The first column of the values.
+    static func fields(_ column: Int, _ fields: [(String, Cell?)]) -> Layout {
+        let given = fields.compactMap { name, value in value.map { (name: name, value: $0) } }
+        return Layout(.fields(column, given))
+    }
+
+    static func table(_ headings: [String], _ rows: [Row]) -> Layout {
+        Layout(.table(headings, rows))
+    }
+
+    static func entry(_ lead: [(Cell, Int)], _ text: Cell) -> Layout {
+        Layout(.entry(lead.map { (word: $0.0, width: $0.1) }, text))
+    }
+
+    /// The layouts below each other.
+    static func joined(_ layouts: [Layout]) -> Layout { Layout(layouts.flatMap(\.parts)) }
+
+    /// This layout, and another one below it.
+    func then(_ next: Layout) -> Layout { .joined([self, next]) }
+
+    /// The layouts below each other, with an empty line between two.
+    static func stack(_ layouts: [Layout]) -> Layout {
+        Layout(Array(layouts.map(\.parts).joined(separator: [Part.verbatim("")])))
+    }
+
+    var isEmpty: Bool { parts.isEmpty }
+
+    // MARK: For scripts
+
+    /// The text for scripts.
+    var script: String { parts.map(Self.script).joined(separator: "\n") }
+
+    private static func script(_ part: Part) -> String {
+        switch part {
+        case .text(let text), .verbatim(let text): text
+        case .fields(let column, let fields):
+            fields.map { name, value in
+                padded("\(name):", to: column) + hung(value.script, below: column)
+            }.joined(separator: "\n")
+        case .table(_, let rows): rows.map(\.script).joined(separator: "\n")
+        case .entry(let lead, let text):
+            lead.map { padded($0.word.script, to: $0.width) }.joined()
+                + hung(text.script, below: lead.reduce(0) { $0 + $1.width })
+        }
+    }
+
+    /// Moves all lines but the first to a column.
+    private static func hung(_ text: String, below column: Int) -> String {
+        text.replacing("\n", with: "\n" + String(repeating: " ", count: column))
+    }
+
+    // MARK: For a terminal
+
+    /// The text for a terminal.
+    ///
+    /// - Parameter width: Its columns; nil if they are unknown, so that nothing is wrapped.
+    func arranged(width: Int?, _ style: Style) -> String {
+        parts.map { Self.arranged($0, width ?? .max, style) }.joined(separator: "\n")
+    }
+
+    private static func arranged(_ part: Part, _ width: Int, _ style: Style) -> String {
+        switch part {
+        case .text(let text): wrapped(text, at: 0, width)
+        case .verbatim(let text): text
+        case .fields(let column, let fields):
+            fields.map { name, value in
+                item(padded("\(name):", to: column), column, value, width, style)
+            }.joined(separator: "\n")
+        case .entry(let lead, let text):
+            item(
+                lead.map { coloured($0.word, style) + gap(after: $0.word.text, to: $0.width) }
+                    .joined(),
+                lead.reduce(0) { $0 + $1.width }, text, width, style)
+        case .table(let headings, let rows): table(headings, rows, width, style)
+        }
+    }
+
+    /// The least space for wrapped text beside other columns.
+    private static let leastSpace = 24
+
+    /// A value after its lead, or below it in a narrow terminal.
+    private static func item(
+        _ lead: String, _ column: Int, _ value: Cell, _ width: Int, _ style: Style
+    ) -> String {
+        guard width < column + leastSpace else {
+            return lead + coloured(value, style, at: column, width)
+        }
+        return lead + "\n  " + coloured(value, style, at: 2, width)
+    }
+
+    private static func table(
+        _ headings: [String], _ rows: [Row], _ width: Int, _ style: Style
+    ) -> String {
+        let used = headings.indices.filter { column in
+            rows.contains { !$0.cells[column].text.isEmpty }
+        }
+        let widths = used.map { column in
+            rows.reduce(columns(of: headings[column])) {
+                max($0, columns(of: $1.cells[column].text))
+            }
+        }
+        let start = widths.dropLast().reduce(0) { $0 + $1 + 2 }
+        guard width >= start + min(widths.last ?? 0, leastSpace) else {
+            let column = (used.map { headings[$0].count }.max() ?? 0) + 2
+            return rows.map { row in
+                used.map {
+                    item(padded(headings[$0], to: column), column, row.cells[$0], width, style)
+                }.joined(separator: "\n")
+            }.joined(separator: "\n\n")
+        }
+        let lines = [headings.map { Cell($0) }] + rows.map(\.cells)
+        return lines.map { cells in
+            zip(used, widths).enumerated().map { place, column in
+                let cell = cells[column.0]
+                return place == used.count - 1
+                    ? coloured(cell, style, at: start, width)
+                    : coloured(cell, style) + gap(after: cell.text, to: column.1 + 2)
+            }.joined()
+        }.joined(separator: "\n")
+    }
+
+    private static func coloured(
+        _ cell: Cell, _ style: Style, at column: Int = 0, _ width: Int = .max
+    ) -> String {
+        let text = wrapped(cell.text, at: column, width)
+        return cell.tone.map { style(text, $0) } ?? text
+    }
+
+    /// Wraps text at spaces. Longer words stay whole, so that addresses can be copied.
+    ///
+    /// - Parameter column: The first column of all lines. The caller has written up to it.
+    static func wrapped(_ text: String, at column: Int, _ width: Int) -> String {
+        let margin = "\n" + String(repeating: " ", count: column)
+        return text.split(separator: "\n", omittingEmptySubsequences: false).map { line in
+            let indent = line.prefix { $0 == " " }
+            var (lines, current) = ([String](), String(indent))
+            for word in line.dropFirst(indent.count).split(separator: " ") {
+                if current.count == indent.count {
+                    current += word
+                } else if column + columns(of: current) + 1 + columns(of: word) > width {
+                    lines.append(current)
+                    current = "\(indent)\(word)"
+                } else {
+                    current += " "
+                    current += word
+                }
+            }
+            return (lines + [current]).joined(separator: margin)
+        }.joined(separator: margin)
+    }
+
+    private static func padded(_ text: String, to width: Int) -> String {
+        text + gap(after: text, to: width)
+    }
+
+    private static func gap(after text: String, to width: Int) -> String {
+        String(repeating: " ", count: max(0, width - columns(of: text)))
+    }
+
+    /// The columns that a terminal uses for printable text.
+    static func columns(of text: some StringProtocol) -> Int {
+        text.unicodeScalars.reduce(0) { $0 + columns(of: $1) }
+    }
+
+    private static func columns(of scalar: Unicode.Scalar) -> Int {
+        guard !scalar.isASCII else { return 1 }
+        switch scalar.properties.generalCategory {
+        case .nonspacingMark, .enclosingMark: return 0
+        default: break
+        }
+        let isWide = scalar.properties.isEmojiPresentation || wide.contains { $0 ~= scalar.value }
+        return isWide ? 2 : 1
+    }
+
+    /// The ranges of characters with two columns (Unicode Standard Annex 11).
+    private static let wide: [ClosedRange<UInt32>] = [
+        0x1100...0x115F, 0x2E80...0x303E, 0x3041...0x4DBF, 0x4E00...0xA4CF, 0xAC00...0xD7A3,
+        0xF900...0xFAFF, 0xFE30...0xFE6F, 0xFF00...0xFF60, 0xFFE0...0xFFE6, 0x20000...0x3FFFD,
+    ]
+}
+
+/// A point in time for a person at the terminal.
+enum LocalTime {
+    /// The local date and time, and the distance from now: `2026-11-28 18:40 (in 16 minutes)`.
+    static func text(_ date: Date, now: Date = Date()) -> String {
+        // Times that localtime(3) cannot represent stay in UTC.
+        guard abs(date.timeIntervalSince1970) < 1e12 else { return date.formatted(.iso8601) }
+        var seconds = time_t(date.timeIntervalSince1970)
+        var parts = tm()
+        guard localtime_r(&seconds, &parts) != nil else { return date.formatted(.iso8601) }
+        let text = withUnsafeTemporaryAllocation(of: CChar.self, capacity: 32) { buffer in
+            let count = strftime(buffer.baseAddress, 32, "%Y-%m-%d %H:%M", &parts)
+            return String(decoding: buffer[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        }
+        return "\(text) (\(distance(date.timeIntervalSince(now))))"
+    }
+
+    /// For example `in 16 minutes` or `3 days ago`.
+    static func distance(_ interval: TimeInterval) -> String {
+        let seconds = Int(abs(interval).rounded())
+        let units = [("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1)]
+        guard let (unit, length) = units.first(where: { seconds >= $0.1 }) else { return "now" }
+        let count = Int((Double(seconds) / Double(length)).rounded())
+        let words = "\(count) \(unit)\(count == 1 ? "" : "s")"
+        return interval > 0 ? "in \(words)" : "\(words) ago"
+    }
+}
+
+/// The columns of a terminal; nil for another file, or if they are unknown.
+func terminalWidth(of descriptor: Int32) -> Int? {
+    var size = winsize()
+    guard ioctl(descriptor, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return nil }
+    return Int(size.ws_col)
+}
