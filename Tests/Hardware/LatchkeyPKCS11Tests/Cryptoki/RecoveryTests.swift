@@ -129,7 +129,8 @@ struct RecoveryTests {
         #expect(try hostile.count(of: "C_Login") == before + 1)
     }
 
-    @Test(arguments: [ReturnValue.deviceError, .generalError, .deviceRemoved, .functionFailed])
+    // SoftHSM2, which counts no PINs, gets one again after CKR_GENERAL_ERROR: OddTokenTests.
+    @Test(arguments: [ReturnValue.deviceError, .deviceRemoved, .functionFailed])
     func `a PIN with an unclear result is not sent again`(_ value: ReturnValue) async throws {
         let hostile = try HostileToken()
         let (token, sign) = try await prepared(hostile)
@@ -176,7 +177,7 @@ struct RecoveryTests {
 
     @Test
     func
-        `a signature that is refused immediately needs a login, and one that is refused late needs a touch`()
+        `a signature that is refused after each login is unsupported, and one refused late needs a touch`()
         async throws
     {
         let hostile = try HostileToken()
@@ -185,7 +186,7 @@ struct RecoveryTests {
         let login = await cryptokiError { () throws(CryptokiError) in
             _ = try await token.withSession(sign)
         }
-        #expect(login?.kind == .loginNeeded)
+        #expect(login?.kind == .unsupported)
         try hostile.tell()
         #expect(try await token.withSession(sign).rawRepresentation.count == 64)
 

@@ -81,21 +81,6 @@ struct WriteLoginTests {
         _ = try await KeystoreBench.sign(with: key, on: keystore)
     }
 
-    @Test
-    func `a login that fails during a concurrent write is not repeated, and can be tried again`()
-        async throws
-    {
-        let hostile = try HostileToken()
-        let keystore = try keystore(hostile)
-        try hostile.tell("C_Login return \(ReturnValue.generalError.rawValue) 1")
-        let error = try await KeystoreBench.error {
-            _ = try await KeystoreBench.key(on: keystore, .pin)
-        }
-        #expect(error.code == .transient, "\(error)")
-        #expect(try hostile.count(of: "C_Login") == 1)
-        _ = try await KeystoreBench.key(on: keystore, .pin)
-    }
-
     @Test func `SoftHSM2's token is found after a concurrent write`() async throws {
         let hostile = try HostileToken()
         try hostile.tell("C_GetTokenInfo return \(ReturnValue.tokenNotPresent.rawValue) 4")
