@@ -47,7 +47,8 @@ struct CompletionTests {
         let answer = #"{"access_token":"a","token_type":"Bearer","expires_in":60}"#
         let added = try await machine.run("credential", "add", "--json", input: answer).json()
         let id = try #require(added["id"]?.string)
-        #expect(try await values(["key", "show"], "", on: machine) == ["laptop", "desktop"])
+        #expect(
+            try await values(["key", "show"], "", on: machine).sorted() == ["desktop", "laptop"])
         #expect(try await values(["key", "show"], "des", on: machine) == ["desktop"])
         #expect(try await values(["vault", "show"], "", on: machine) == ["database"])
         #expect(try await values(["credential", "show"], "", on: machine) == [id[...]])

@@ -177,7 +177,7 @@ struct PINStatusReport: Report {
         let counts = Layout.fields(
             17,
             [
-                ("Attempts left", Layout.Cell(attemptsLeft.value.map(String.init) ?? unknown)),
+                ("Attempts left", Layout.Cell(attemptsLeft.value.map { "\($0)" } ?? unknown)),
                 ("Attempt limit", attemptLimit.value.map { Layout.Cell("\($0)") }),
             ])
         guard let seconds = recoverySeconds.value, !isUnlimited else { return counts }
