@@ -28,6 +28,6 @@ private let isCompiledOnly = Comment("the code of a documentation comment")
 @Suite(.disabled(isCompiledOnly)) struct YubiKeyComment {
     @Test(.virtualYubiKey) func `yubico-piv-tool sees it`() async throws {
         let yubiKey = try VirtualYubiKey.current
-        #expect(!yubiKey.reader.isEmpty)
+        _ = yubiKey
     }
 }
