@@ -51,9 +51,11 @@ import Testing
 
     @Test func `without a prompt the device cannot verify users`() async throws {
         try await withUser { rig, _ in
-            #expect(try await rig.ask([4])[0x04]?.map?["uv"] == .boolean(true))
+            let before = try await rig.ask([4])
+            #expect(before[0x04]?.map?["uv"] == .boolean(true))
             rig.prompt.disable()
-            #expect(try await rig.ask([4])[0x04]?.map?["uv"] == .boolean(false))
+            let after = try await rig.ask([4])
+            #expect(after[0x04]?.map?["uv"] == .boolean(false))
         }
     }
 
