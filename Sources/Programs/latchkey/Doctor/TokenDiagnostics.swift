@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import Latchkey
 import LatchkeyPKCS11
+import LatchkeyServices
 import LatchkeyPlatform
 
 /// Checks the configured token and its module. Does not prompt, and does not send a PIN to the
