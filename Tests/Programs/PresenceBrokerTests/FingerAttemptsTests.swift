@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Latchkey
 import LatchkeyPresence
 import LatchkeyTPM
 import Testing
