@@ -282,8 +282,8 @@ let programTests: Room = [
     "PresenceBrokerTests": hardwareWorld + " LatchkeyPresence LatchkeyVault latchkey-presenced",
     "CommandTests": """
     \(hardwareWorld) LatchkeyJOSE LatchkeySSH LatchkeyServices LatchkeyVault RawDatabase VirtualSmartCard
-    greeting latchkey latchkey-agent latchkey-demo latchkey-identity latchkey-passkeys
-    latchkey-presenced notes GRDB Subprocess SystemPackage
+    device-server greeting latchkey latchkey-agent latchkey-demo latchkey-identity
+    latchkey-passkeys latchkey-presenced notes GRDB Subprocess SystemPackage
     """,
 ]
 let testingTests: Room = [
@@ -305,6 +305,7 @@ let testingTests: Room = [
 /// The programs of the package `Examples`, so that the tests build and run them, with an app's
 /// settings and access.
 let examples: [Target] = [
+    ("device-server", "Crypto Hummingbird Latchkey LatchkeyRelyingParty LatchkeySQLite"),
     ("greeting", "Latchkey LatchkeyPresence LatchkeyTPM"),
     ("notes", "Latchkey LatchkeyLogin LatchkeyPresence LatchkeyTPM LatchkeyVault"),
 ].map {
