@@ -2,8 +2,8 @@ import FoundationEssentials
 import Glibc
 import Latchkey
 import LatchkeyPKCS11
-import LatchkeyServices
 import LatchkeyPlatform
+import LatchkeyServices
 
 /// Checks the configured token and its module. Does not prompt, and does not send a PIN to the
 /// token.
