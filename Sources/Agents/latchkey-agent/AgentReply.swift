@@ -1,4 +1,3 @@
-import Latchkey
 import LatchkeySSH
 
 /// The reply to a message: the answer of this agent, or the part of the other agent in it.
@@ -12,24 +11,4 @@ enum AgentReply: Sendable {
     case otherSignature
     /// The other agent answers.
     case other
-}
-
-/// A prompt after a wrong PIN.
-struct SecondAttempt: PresenceAuthority {
-    let authority: any PresenceAuthority
-
-    var broker: PresenceBroker? { authority.broker }
-    var preference: PresencePreference { authority.preference }
-    var acceptsEarlierProof: Bool { authority.acceptsEarlierProof }
-    var isInteractive: Bool { authority.isInteractive }
-
-    func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
-        var request = request
-        request.hint = "The last PIN was wrong."
-        return try await authority.pin(request)
-    }
-
-    func notice(_ notice: PresenceNotice) async { await authority.notice(notice) }
-    func accepted() { authority.accepted() }
-    func rejected() { authority.rejected() }
 }

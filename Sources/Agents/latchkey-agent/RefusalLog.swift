@@ -28,7 +28,7 @@ final class RefusalLog: Sendable {
 
     /// A request for a signature was refused before the hardware was used.
     ///
-    /// - Parameter isShown: Whether the user does not know it.
+    /// - Parameter isShown: Whether to notify the user; false if the request was cancelled.
     func refused(
         _ reason: String, _ session: ClientSession, _ key: SSHKeyRecord, isShown: Bool = true
     ) {

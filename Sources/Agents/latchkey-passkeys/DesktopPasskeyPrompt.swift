@@ -242,7 +242,7 @@ extension PasskeyQuestion {
         if case .signIn = purpose { accounts.count <= 1 } else { false }
     }
 
-    /// What has failed, as the begin of a sentence.
+    /// The failure, as the beginning of a sentence.
     fileprivate var failure: String {
         if case .create = purpose {
             "No passkey was created for \(place)"

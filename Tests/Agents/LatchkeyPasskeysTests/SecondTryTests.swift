@@ -6,7 +6,7 @@ import Testing
 
 @testable import LatchkeyPasskeys
 
-/// What the user learns about a failure, and the second try within a request.
+/// The messages about a failure, and the second try within a request.
 @Suite(.softwareTPM) struct SecondTryTests {
     @Test func `a wrong PIN is requested once more, with the attempts left`() async throws {
         try await withUser { rig, user in
@@ -69,7 +69,7 @@ import Testing
         }
     }
 
-    /// What the user does at the prompts of the next request.
+    /// The answers of the user to the prompts of the next request.
     private final class User: Sendable {
         private let answers = Mutex<[ScriptedPresence.Step]>(
             Array(repeating: .pin("123456"), count: 4))

@@ -5,8 +5,7 @@ import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 
-/// The units of `packaging/`: their rule of restarts, and its table in the article on
-/// administration.
+/// The units of `packaging/`: their rule of restarts, and its table in the article ManyMachines.
 @Suite(.timeLimit(.minutes(15))) struct ServiceUnitTests {
     /// The file of a unit.
     struct Unit: CustomTestStringConvertible, Sendable {

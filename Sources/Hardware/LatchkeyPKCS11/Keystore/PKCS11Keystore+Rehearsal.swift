@@ -1,7 +1,7 @@
 internal import FoundationEssentials
 package import Latchkey
 
-/// What is known about the creation of the next key, before a prompt.
+/// The known facts about the creation of the next key, before a prompt.
 package struct CreationCheck: Sendable {
     /// The slot for the new key on a PIV card.
     package let slot: PIVSlot?

@@ -109,7 +109,7 @@ struct PinentryConversation: Sendable {
 
 /// The terminal or display for a pinentry program.
 struct PinentrySettings: Sendable {
-    /// The path of the terminal; nil if there is none, or its input is for the shell.
+    /// The path of the terminal; nil without a terminal, or if its input is for the shell.
     let terminal: String?
     /// `name=value`, for Assuan's `OPTION`.
     let options: [String]

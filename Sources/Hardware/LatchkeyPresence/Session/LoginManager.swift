@@ -114,7 +114,7 @@ package struct LoginManager: Sendable {
         /// True without a readable `LockedHint`.
         let isLocked: Bool
         let isGraphical: Bool
-        /// The X11 display; empty if there is none.
+        /// The X11 display; empty without one.
         let display: String
 
         /// Whether a user with these sessions cannot see the windows of a process that belongs to

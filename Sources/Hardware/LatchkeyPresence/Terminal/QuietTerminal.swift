@@ -83,7 +83,7 @@ struct QuietTerminal: ~Copyable {
 /// The job control of a terminal (POSIX.1 section 11.1.4).
 enum TerminalJob {
     /// Whether the terminal controls this process and has another process group in its foreground:
-    /// a shell reads what the user types.
+    /// a shell reads the user's input.
     static func isInBackground(of descriptor: Int32) -> Bool {
         let foreground = tcgetpgrp(descriptor)
         // -1: the terminal does not control this process.

@@ -30,7 +30,7 @@ struct TerminalReader: Sendable {
         return result
     }
 
-    /// - Returns: nil for a complete line, otherwise the reason why there is none.
+    /// - Returns: nil for a complete line, otherwise the reason why it is not complete.
     func read(
         _ label: String, _ terminal: borrowing QuietTerminal, _ wakeUp: WakeUp,
         into line: inout TerminalLine

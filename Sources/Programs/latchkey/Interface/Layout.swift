@@ -140,7 +140,7 @@ struct Layout: Sendable {
         }
     }
 
-    /// The least space for wrapped text beside other columns.
+    /// The least space for wrapped text next to other columns.
     private static let leastSpace = 24
 
     /// A value after its lead, or below it in a narrow terminal.
@@ -242,33 +242,6 @@ struct Layout: Sendable {
         0x1100...0x115F, 0x2E80...0x303E, 0x3041...0x4DBF, 0x4E00...0xA4CF, 0xAC00...0xD7A3,
         0xF900...0xFAFF, 0xFE30...0xFE6F, 0xFF00...0xFF60, 0xFFE0...0xFFE6, 0x20000...0x3FFFD,
     ]
-}
-
-/// A point in time for a person at the terminal.
-enum LocalTime {
-    /// The local date and time, and the distance from now: `2026-11-28 18:40 (in 16 minutes)`.
-    static func text(_ date: Date, now: Date = Date()) -> String {
-        // Times that localtime(3) cannot represent stay in UTC.
-        guard abs(date.timeIntervalSince1970) < 1e12 else { return date.formatted(.iso8601) }
-        var seconds = time_t(date.timeIntervalSince1970)
-        var parts = tm()
-        guard localtime_r(&seconds, &parts) != nil else { return date.formatted(.iso8601) }
-        let text = withUnsafeTemporaryAllocation(of: CChar.self, capacity: 32) { buffer in
-            let count = strftime(buffer.baseAddress, 32, "%Y-%m-%d %H:%M", &parts)
-            return String(decoding: buffer[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        }
-        return "\(text) (\(distance(date.timeIntervalSince(now))))"
-    }
-
-    /// For example `in 16 minutes` or `3 days ago`.
-    static func distance(_ interval: TimeInterval) -> String {
-        let seconds = Int(abs(interval).rounded())
-        let units = [("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1)]
-        guard let (unit, length) = units.first(where: { seconds >= $0.1 }) else { return "now" }
-        let count = Int((Double(seconds) / Double(length)).rounded())
-        let words = "\(count) \(unit)\(count == 1 ? "" : "s")"
-        return interval > 0 ? "in \(words)" : "\(words) ago"
-    }
 }
 
 /// The columns of a terminal; nil for another file, or if they are unknown.

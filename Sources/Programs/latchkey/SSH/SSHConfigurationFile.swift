@@ -13,7 +13,7 @@ struct SSHConfigurationFile {
     /// The hosts; empty for all.
     private let hosts: [String]
     private let agentPath: String
-    /// The file, or the target of the symbolic link in its place.
+    /// The file, or its target if it is a symbolic link.
     let path: String
     private let directory: String
 

@@ -119,8 +119,8 @@ struct CommandContext: Sendable {
         return try StandardStreams.readSecret(limit: limit, larger: larger)
     }
 
-    /// Asks a person at the terminal to confirm an operation that loses data. Asks nobody if
-    /// standard input is another file.
+    /// Asks the user at the terminal to confirm an operation that loses data. Does not ask if
+    /// standard input is not a terminal.
     ///
     /// - Throws: ``KeystoreError`` with code `cancelled` without a confirmation.
     func confirm(_ question: String) async throws(KeystoreError) {

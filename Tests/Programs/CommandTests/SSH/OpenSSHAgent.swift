@@ -10,7 +10,7 @@ final class OpenSSHAgent: Sendable {
     private let process: RunningProgram
 
     var socket: String { directory.path(of: "agent") }
-    /// The file of the private key; the public one is beside it.
+    /// The file of the private key; the public one is next to it.
     var key: String { directory.path(of: "software") }
 
     private init() async throws {

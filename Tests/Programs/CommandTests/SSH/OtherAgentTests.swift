@@ -6,7 +6,7 @@ import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 
-/// The agent beside another one: OpenSSH's, hostile ones, and itself.
+/// The agent with another one: OpenSSH's, hostile ones, and itself.
 @Suite(
     .softwareTPM, .requires(program: "swtpm"), .requires(program: "ssh-agent"),
     .timeLimit(.minutes(15)))

@@ -4,7 +4,7 @@ import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 
-/// What the user sees when nothing is signed.
+/// The prompts and messages for a signature that fails.
 @Suite(
     .softwareTPM, .requires(program: "swtpm"), .requires(program: "ssh-keygen"),
     .timeLimit(.minutes(15)))

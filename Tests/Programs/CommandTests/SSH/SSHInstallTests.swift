@@ -114,7 +114,7 @@ struct SSHInstallTests {
                 #expect(again.output.contains("no lines of latchkey-agent"), "\(again.output)")
             }
         }
-        // Without a file before, there is none after.
+        // Without a file before, the file is removed.
         let machine = try Machine(tcti: nil)
         #expect(try await machine.run("ssh", "install", "--write").status == 0)
         #expect(try await machine.run("ssh", "install", "--remove").status == 0)

@@ -8,7 +8,7 @@ func credentials(of email: String) throws -> [Credential] {
     try Credential.find { $0[.email] == email }
 }
 
-/// What a page about an account shows.
+/// The lines of a page about an account.
 func lines(
     about token: Token, of user: Credential.UserInfo, _ vault: Vault<String>,
     after change: AuthSessionChange
