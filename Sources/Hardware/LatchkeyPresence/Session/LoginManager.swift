@@ -90,6 +90,7 @@ package struct LoginManager: Sendable {
         return Session(
             user: user, isLocked: members[Self.lockedHint]?.bool != false,
             isGraphical: Session.graphicalTypes.contains(members["Type"]?.string ?? ""),
+            hasEnded: members["State"]?.string == "closing",
             display: members["Display"]?.string ?? "")
     }
 
@@ -114,6 +115,9 @@ package struct LoginManager: Sendable {
         /// True without a readable `LockedHint`.
         let isLocked: Bool
         let isGraphical: Bool
+        /// Whether the user has logged out, and processes of the session remain. It keeps its
+        /// `LockedHint`.
+        let hasEnded: Bool
         /// The X11 display; empty if there is none.
         let display: String
 
@@ -121,6 +125,7 @@ package struct LoginManager: Sendable {
         /// none of them: the session of its display is locked. If that session is unknown, all
         /// graphical sessions are, or all sessions if none is graphical.
         static func areLocked(_ sessions: [Session], display: String?) -> Bool {
+            let sessions = sessions.filter { !$0.hasEnded }
             let graphical = sessions.filter(\.isGraphical)
             let own = graphical.filter { !$0.display.isEmpty && $0.display == display }
             let shown = !own.isEmpty ? own : graphical.isEmpty ? sessions : graphical
