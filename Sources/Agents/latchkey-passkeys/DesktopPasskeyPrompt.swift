@@ -201,6 +201,7 @@ private struct PasskeyVerification: PresenceAuthority {
 
     /// Each use of a passkey has its own proof.
     var acceptsEarlierProof: Bool { false }
+    var isInteractive: Bool { pins.isInteractive }
 
     func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
         if request.purpose == .current, question.offersFingerOrPIN, await prompt.isFingerReady() {
