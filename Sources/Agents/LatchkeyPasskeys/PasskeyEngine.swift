@@ -50,18 +50,18 @@ package struct PasskeyEngine: PasskeyEffects {
     }
 
     /// Uses the hardware for a question that the user has accepted. A rejected PIN or fingerprint
-    /// is requested once more. The user is told why the use failed.
+    /// is requested once more, if a person reads the request. The user is told why the use failed.
     private func use<Value: Sendable>(
-        for question: PasskeyQuestion,
+        for question: PasskeyQuestion, authorizedBy presence: any PresenceAuthority,
         _ body: @Sendable () async throws(KeystoreError) -> Value
     ) async throws(CTAPStatus) -> Value {
         do throws(KeystoreError) {
             do throws(KeystoreError) {
                 return try await body()
             } catch {
-                guard error.code == .wrongProof, !Task.isCancelled, await !isLockedOut() else {
-                    throw error
-                }
+                guard error.code == .wrongProof, presence.isInteractive, !Task.isCancelled,
+                    await !isLockedOut()
+                else { throw error }
                 return try await body()
             }
         } catch {
@@ -117,7 +117,7 @@ package struct PasskeyEngine: PasskeyEffects {
         withMACKey: Bool, for question: PasskeyQuestion,
         authorizedBy presence: any PresenceAuthority
     ) async throws(CTAPStatus) -> (key: HardwareKey, macKey: SealedSecret?) {
-        try await use(for: question) { () throws(KeystoreError) in
+        try await use(for: question, authorizedBy: presence) { () throws(KeystoreError) in
             guard let policy = await newPolicy(on: try await keystore.capabilities(), presence)
             else {
                 throw .unsupported(
@@ -145,7 +145,8 @@ package struct PasskeyEngine: PasskeyEffects {
         _ use: PasskeyUse, authorizedBy presence: any PresenceAuthority
     ) async throws(CTAPStatus) -> ECDSASignature {
         let (key, context) = (use.passkey.key, context(use.question, account: use.account))
-        return try await self.use(for: use.question) { () throws(KeystoreError) in
+        return try await self.use(for: use.question, authorizedBy: presence) {
+            () throws(KeystoreError) in
             guard let macKey = use.passkey.macKey, !use.salts.isEmpty else {
                 return try await keystore.sign(
                     use.digest([]), with: key, for: context, authorizedBy: presence)

@@ -33,17 +33,25 @@ final class OtherAgent: Sendable {
     /// Connects for one client.
     ///
     /// - Parameter client: The process of the client.
-    /// - Returns: A non-blocking descriptor; nil if the agent is not there, does not answer, or is
-    ///   this agent or the client, which would be a ring.
+    /// - Returns: A non-blocking descriptor; nil if the agent is not there, does not answer, is one
+    ///   of another user, or is this agent or the client, which would be a ring.
     func connect(for client: Int32) -> Int32? {
         let isPaused = pausedUntil.withLock { $0.map { $0 > .now } ?? false }
         guard !isPaused, !isOwn, let address = UNIXSocketAddress(path: path) else { return nil }
         let type = __socket_type(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue)
         do throws(SystemError) {
             let descriptor = try address.connectedSocket(type)
-            // 0: the processes are in another PID namespace.
             let peer = PeerCredentials(of: descriptor)
-            guard let peer, peer.process != client || client == 0 else {
+            // When an agent with a socket in /tmp has ended, another user can create its path, and
+            // would get the private keys of ssh-add.
+            guard let peer, [geteuid(), 0].contains(peer.user) else {
+                log.warning(
+                    "the other agent belongs to another user", metadata: ["socket": "\(path)"])
+                close(descriptor)
+                return nil
+            }
+            // 0: the processes are in another PID namespace.
+            guard peer.process != client || client == 0 else {
                 close(descriptor)
                 return nil
             }

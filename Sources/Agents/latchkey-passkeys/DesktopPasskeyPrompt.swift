@@ -56,7 +56,8 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
         var needsPIN = false
         if question.offersFingerOrPIN { needsPIN = await promptsForPIN() }
         if needsPIN, await isFingerReady() { return .use(0) }
-        return await ask(question, isConsent: !needsPIN)
+        // Only the user can give the PIN, unless it is in a file.
+        return await ask(question, isConsent: !needsPIN || !pins.isInteractive)
     }
 
     func canPrompt() async -> Bool {
@@ -154,7 +155,8 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
         // The end of the verification closes the window.
         let limit = max(question.timeLimit, Authenticator.verificationTime)
         switch await show(
-            text, within: limit, accept: "Use PIN", other: Self.notHere, isConsent: false)
+            text, within: limit, accept: "Use PIN", other: Self.notHere,
+            isConsent: !pins.isInteractive)
         {
         case .accepted: return true
         case .cancelled: made = .no
@@ -201,6 +203,7 @@ private struct PasskeyVerification: PresenceAuthority {
 
     /// Each use of a passkey has its own proof.
     var acceptsEarlierProof: Bool { false }
+    var isInteractive: Bool { pins.isInteractive }
 
     func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
         if request.purpose == .current, question.offersFingerOrPIN, await prompt.isFingerReady() {

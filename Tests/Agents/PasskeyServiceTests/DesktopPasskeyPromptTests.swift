@@ -70,10 +70,14 @@ struct DesktopPasskeyPromptTests {
         // Without a PIN, only a touch would follow.
         #expect(
             await desk.prompt.choose(question(["ada"]), promptsForPIN: { false }) == .notHere)
-        let typed = try Desk(choices: ["use", "return"], flavor: "gnome3")
+        let typed = try Desk(
+            choices: ["use", "return"], flavor: "gnome3", pins: ScriptedPresence(pins: "1"))
         #expect(await typed.prompt.choose(question([], purpose: .selectDevice)) == .use(0))
         // The user must enter the PIN now.
         #expect(await typed.prompt.choose(question(["ada"])) == .use(0))
+        // The PIN comes without the user, as from a file.
+        let file = try Desk(choices: ["return"], flavor: "gnome3", pins: NobodyPresent())
+        #expect(await file.prompt.choose(question(["ada"])) == .notHere)
     }
 
     @Test func `a request that failed after a consent has a window, until the next one`()

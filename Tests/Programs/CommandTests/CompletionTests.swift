@@ -40,7 +40,8 @@ struct CompletionTests {
         #expect(
             !FileManager.default.fileExists(atPath: machine.databasePath),
             "a completion creates no store")
-        for label in ["laptop", "desktop"] {
+        // bash would run a command in a name.
+        for label in ["laptop", "desktop", "$(id)", "`id`", "a b", "a'b", "a\\b"] {
             try await machine.require("key", "create", "--policy", "none", "--label", label)
         }
         try await machine.require("vault", "store", "database", input: "secret")

@@ -72,6 +72,9 @@ struct SessionLockObserverTests {
             try await scene.setLockedHint(false, of: "1")
             #expect(await !observer.isLocked())
             #expect(await observer.isLocked(display: ":2"))
+            // Processes of a session that the user has left.
+            try await scene.set("State", to: "closing", of: "1")
+            #expect(await observer.isLocked())
         }
     }
 

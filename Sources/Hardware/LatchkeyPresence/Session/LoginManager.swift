@@ -90,6 +90,7 @@ package struct LoginManager: Sendable {
         return Session(
             user: user, isLocked: members[Self.lockedHint]?.bool != false,
             isGraphical: Session.graphicalTypes.contains(members["Type"]?.string ?? ""),
+            hasEnded: members["State"]?.string == "closing",
             display: members["Display"]?.string ?? "")
     }
 
@@ -114,13 +115,17 @@ package struct LoginManager: Sendable {
         /// True without a readable `LockedHint`.
         let isLocked: Bool
         let isGraphical: Bool
-        /// The X11 display; empty without one.
+        /// Whether the user has logged out, and processes of the session remain. It keeps its
+        /// `LockedHint`.
+        let hasEnded: Bool
+        /// The X11 display; empty if there is none.
         let display: String
 
         /// Whether a user with these sessions cannot see the windows of a process that belongs to
         /// none of them: the session of its display is locked. If that session is unknown, all
         /// graphical sessions are, or all sessions if none is graphical.
         static func areLocked(_ sessions: [Session], display: String?) -> Bool {
+            let sessions = sessions.filter { !$0.hasEnded }
             let graphical = sessions.filter(\.isGraphical)
             let own = graphical.filter { !$0.display.isEmpty && $0.display == display }
             let shown = !own.isEmpty ? own : graphical.isEmpty ? sessions : graphical

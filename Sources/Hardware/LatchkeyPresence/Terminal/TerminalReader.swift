@@ -51,9 +51,9 @@ struct TerminalReader: Sendable {
                     // For ``run(_:_:)``.
                     wakeUp.wake(UInt8(SIGINT))
                     return PINAnswer.userDeclined
-                case .suspend: suspend(terminal)
+                case .suspend: suspend(terminal, &line)
                 }
-            case .woken(UInt8(SIGTSTP)): suspend(terminal)
+            case .woken(UInt8(SIGTSTP)): suspend(terminal, &line)
             case .woken(UInt8(SIGCONT)):
                 line.clear()
                 try resume(terminal, label)
@@ -72,8 +72,9 @@ struct TerminalReader: Sendable {
         }
     }
 
-    /// Gives the terminal to the shell. SIGCONT ends this.
-    private func suspend(_ terminal: borrowing QuietTerminal) {
+    /// Gives the terminal to the shell, and keeps nothing that was typed. SIGCONT ends this.
+    private func suspend(_ terminal: borrowing QuietTerminal, _ line: inout TerminalLine) {
+        line.clear()
         terminal.show("\n")
         terminal.restore()
         kill(getpid(), SIGSTOP)

@@ -35,8 +35,18 @@ enum NameCompletion {
             guard let records = try? await records(of: words),
                 let found = try? await names(records)
             else { return [] }
-            return found.filter { $0.hasPrefix(prefix) && $0 == printable($0) }
+            return found.filter { $0.hasPrefix(prefix) && isPlain($0) }
         }
+    }
+
+    /// Whether a shell reads the name as one word without an expansion. The completion script of
+    /// bash passes the names to `compgen -W`, which runs commands in them.
+    private static func isPlain(_ name: String) -> Bool {
+        name == printable(name)
+            && name.unicodeScalars.allSatisfy { scalar in
+                !scalar.isASCII || scalar.properties.isAlphabetic
+                    || "0123456789@%+=:,./_-".unicodeScalars.contains(scalar)
+            }
     }
 
     /// The records of the command line's container; nil if there is no store.

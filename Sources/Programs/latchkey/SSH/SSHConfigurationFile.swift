@@ -8,6 +8,7 @@ import SystemPackage
 struct SSHConfigurationFile {
     private static let heading = "# latchkey-agent"
     private static let agentPrefix = "    IdentityAgent "
+    private static let allHosts = "Host *"
     private static let lineFeed = UInt8(ascii: "\n")
 
     /// The hosts; empty for all.
@@ -24,13 +25,12 @@ struct SSHConfigurationFile {
         path = URL(filePath: "\(directory)/config").resolvingSymlinksInPath().path
     }
 
-    /// The lines that direct ssh to the agent.
+    /// The lines that direct ssh to the agent. After those for single hosts, the options at the
+    /// begin of the file are again for all hosts.
     var lines: String {
-        """
-        \(Self.heading)
-        Host \(hosts.isEmpty ? "*" : hosts.joined(separator: " "))
-        \(Self.agentPrefix)\(agentPath)
-        """
+        let section = hosts.isEmpty ? Self.allHosts : "Host \(hosts.joined(separator: " "))"
+        let lines = [Self.heading, section, "\(Self.agentPrefix)\(agentPath)"]
+        return (lines + (section == Self.allHosts ? [] : [Self.allHosts])).joined(separator: "\n")
     }
 
     /// The place of the lines. ssh uses the first value of an option, so the last lines are a
@@ -99,8 +99,9 @@ struct SSHConfigurationFile {
 
     // MARK: Bytes
 
-    /// The three lines that ``add()`` wrote, without the last line feed.
+    /// The three or four lines that ``add()`` wrote, without the last line feed.
     private static func ownLines(in text: [UInt8]) -> Range<Int>? {
+        let end = [lineFeed] + Array(allHosts.utf8)
         var (start, own): (Int, [(kind: String, start: Int)]) = (0, [])
         for line in text.split(separator: lineFeed, omittingEmptySubsequences: false) {
             let content = String(decoding: line, as: UTF8.self)
@@ -111,7 +112,11 @@ struct SSHConfigurationFile {
             } else if own.count == 2, content.hasPrefix(agentPrefix),
                 content.hasSuffix(AgentSocket.name)
             {
-                return own[0].start..<(start + line.count)
+                let rest = text[(start + line.count)...]
+                let hasEnd =
+                    own[1].kind != allHosts && rest.starts(with: end)
+                    && [nil, lineFeed].contains(rest.dropFirst(end.count).first)
+                return own[0].start..<(start + line.count + (hasEnd ? end.count : 0))
             } else {
                 own = []
             }

@@ -90,6 +90,20 @@ struct SSHInstallTests {
         }
     }
 
+    @Test func `with --host, the first options of the file stay those of all hosts`() async throws {
+        let machine = try Machine(tcti: nil)
+        let file = try configuration(machine, Array("StrictHostKeyChecking yes\n".utf8))
+        for hosts in [["git.example.org"], ["git.example.org", "*.work.example"]] {
+            let written = try await machine.run(
+                ["ssh", "install", "--write"] + hosts.flatMap { ["--host", $0] })
+            #expect(written.status == 0, "\(written.errors)")
+            for host in ["git.example.org", "other.example"] {
+                let settings = try await program("ssh", ["-G", "-F", file, host])
+                #expect(settings.contains("\nstricthostkeychecking true\n"), "\(settings)")
+            }
+        }
+    }
+
     @Test func `--remove restores the file, whatever it contains`() async throws {
         let latin1: [UInt8] = Array("# caf".utf8) + [0xE9, 0x0A] + Array("Host a\n".utf8)
         for before in [
