@@ -36,7 +36,7 @@ struct `A keystore on a token in a TPM` {
                 KeyRequest(policy: .pin, prompt: prompt),
                 authorizedBy: ScriptedPresence(pins: token.userPIN))
             let cleared = try await SystemProgram("tpm2_clear", environment: token.environment)
-                .result(of: ["--tcti", ResourceManager.tcti])
+                .result(of: ["--tcti", ResourceManager.tcti, "-c", "platform"])
             try #require(cleared.isSuccess, "\(cleared.text)")
             let error = await #expect(throws: KeystoreError.self) {
                 try await keystore.sign(
