@@ -172,7 +172,7 @@ enum WireRecord {
 
     static let enrolment = """
         create pin: 7 605c67e256f8
-        identity: 7 642d83c094ae
+        identity: 11 69da9ed0b9c5
         activate: 4 561817086c08
         attest: 5 21bfd8033be7
         """
