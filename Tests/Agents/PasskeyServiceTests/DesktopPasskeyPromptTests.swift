@@ -106,7 +106,7 @@ struct DesktopPasskeyPromptTests {
     }
 
     @Test func `the prompt after a wrong PIN says so`() async throws {
-        let pins = ScriptedPresence(pins: "1", "2", "3")
+        let pins = ScriptedPresence(pins: "1111", "2222", "3333")
         let desk = try Desk(choices: [], pins: pins)
         let presence = desk.prompt.verification(for: question(["ada"]))
         let request = PINRequest(purpose: .current, context: PromptContext(reason: "test"))
