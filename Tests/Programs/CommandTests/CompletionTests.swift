@@ -46,7 +46,10 @@ struct CompletionTests {
         }
         try await machine.require("vault", "store", "database", input: "secret")
         let answer = #"{"access_token":"a","token_type":"Bearer","expires_in":60}"#
-        let added = try await machine.run("credential", "add", "--json", input: answer).json()
+        let server = ["LATCHKEY_ENDPOINT": "http://127.0.0.1:9", "LATCHKEY_CLIENT_ID": "app"]
+        let added = try await machine.run(
+            ["credential", "add", "--json"], input: answer, extra: server
+        ).json()
         let id = try #require(added["id"]?.string)
         #expect(
             try await values(["key", "show"], "", on: machine).sorted() == ["desktop", "laptop"])

@@ -125,8 +125,8 @@ struct FingerTests {
             let waiting = Task { try await scene.refusal(key) }
             try await scene.progress.wait(for: .waiting)
             let begin = ContinuousClock.now
-            try await logind.announce(false)
-            try await logind.announce(true)
+            try await logind.announce(false, to: PresenceWire.name)
+            try await logind.announce(true, to: PresenceWire.name)
             #expect(try await waiting.value?.code == .cancelled)
             #expect(
                 ContinuousClock.now - begin

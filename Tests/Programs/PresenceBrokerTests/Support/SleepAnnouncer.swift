@@ -29,13 +29,23 @@ struct SleepAnnouncer {
             }, "the login manager did not start")
     }
 
-    func announce(_ begins: Bool) async throws {
+    /// Announces the sleep to one program, because fprintd itself reacts to it.
+    ///
+    /// - Parameter name: The program's name on the bus.
+    func announce(_ begins: Bool, to name: String) async throws {
+        let owner = try await HelperProgram.run(
+            "gdbus",
+            [
+                "call", "--address", address, "--dest", "org.freedesktop.DBus", "--object-path",
+                "/org/freedesktop/DBus", "--method", "org.freedesktop.DBus.GetNameOwner", name,
+            ])
+        let unique = try #require(owner.text.split(separator: "'").dropFirst().first)
         try #require(
             await call(
                 Self.name, Self.path,
                 [
-                    "org.freedesktop.DBus.Mock.EmitSignal", Self.manager, "PrepareForSleep", "b",
-                    "[<\(begins)>]",
+                    "org.freedesktop.DBus.Mock.EmitSignalDetailed", Self.manager,
+                    "PrepareForSleep", "b", "[<\(begins)>]", "{'destination': <'\(unique)'>}",
                 ]))
     }
 
