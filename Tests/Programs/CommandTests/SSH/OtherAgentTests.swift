@@ -33,6 +33,8 @@ struct OtherAgentTests {
                 machine(), extra: ["SSH_AUTH_SOCK": other.socket]
             ) { agent in
                 let own = try await agent.createKey()
+                // ssh-keygen would sign with the file if the agent refuses.
+                try FileManager.default.removeItem(atPath: other.key)
                 let listed = try await lines(agent)
                 #expect(
                     try listed.joined(separator: "\n") + "\n" == text(own)
@@ -167,8 +169,19 @@ struct OtherAgentTests {
         try await SSHAgent.withRunning(
             machine(), extra: ["SSH_AUTH_SOCK": other.socket]
         ) { agent in
-            let answer = try #require(
-                await AgentClient(agent.socket).request(AgentClient.list))
+            // A client of its own: the scripted agent is this process, which would be a ring.
+            let script = """
+                import base64, socket, struct, sys
+                agent = socket.socket(socket.AF_UNIX)
+                agent.settimeout(60)
+                agent.connect(sys.argv[1])
+                agent.sendall(b"\\0\\0\\0\\1\\x0b")
+                stream = agent.makefile("rb")
+                print(base64.b64encode(stream.read(struct.unpack(">I", stream.read(4))[0])).decode())
+                """
+            let text = try await agent.client("python3", ["-c", script, agent.socket]).output
+            let answer = try Array(
+                #require(Data(base64Encoded: text, options: .ignoreUnknownCharacters)))
             let identities = try OtherAgentAnswer.identities(answer)
             #expect(identities.map(\.publicKey) == [[1], key])
             #expect(!answer.contains(0x1B))
