@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import LatchkeyPlatform
 import LatchkeySSH
 import LatchkeySimulators
@@ -208,11 +209,27 @@ struct OtherAgentTests {
             func open() throws -> Int {
                 try FileManager.default.contentsOfDirectory(atPath: "/proc/\(agent.id)/fd").count
             }
-            var client: AgentClient? = try AgentClient(agent.socket)
-            #expect(await client?.request(AgentClient.list)?.first == 12)
+            // A process apart, because the scripted agent is this one.
+            let script = """
+                import base64, signal, socket, struct, sys
+                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+                agent = socket.socket(socket.AF_UNIX)
+                agent.settimeout(60)
+                agent.connect(sys.argv[1])
+                stream = agent.makefile("rb")
+                agent.sendall(b"\\0\\0\\0\\1\\x0b")
+                stream.read(struct.unpack(">I", stream.read(4))[0])
+                print("listed", flush=True)
+                signal.sigwait({signal.SIGUSR1})
+                message = base64.b64decode(sys.argv[2])
+                agent.sendall(struct.pack(">I", len(message)) + message)
+                """
+            let message = Data(AgentClient.commit(with: [1, 2, 3])).base64EncodedString()
+            let client = try RunningProgram(
+                URL(filePath: "/usr/bin/env"), ["python3", "-c", script, agent.socket, message])
+            #expect(await client.output { $0.contains("listed") } == "listed\n")
             let before = try open()
-            client?.send(AgentClient.commit(with: [1, 2, 3]))
-            client = nil
+            kill(client.id, SIGUSR1)
             #expect(try await poll { try open() <= before - 2 }, "both connections are closed")
         }
     }
