@@ -23,11 +23,7 @@ final class OtherAgent: Sendable {
 
     /// Whether both paths are of one socket now. A link to it can have appeared later.
     private var isOwn: Bool {
-        guard let ownPath else { return false }
-        var (own, other) = (stat(), stat())
-        return path == ownPath
-            || stat(path, &other) == 0 && stat(ownPath, &own) == 0
-                && (own.st_dev, own.st_ino) == (other.st_dev, other.st_ino)
+        ownPath.map { UNIXSocketAddress.isOneFile($0, path) } ?? false
     }
 
     /// Connects for one client.

@@ -185,3 +185,13 @@ private struct LockFile {
         close(descriptor)
     }
 }
+
+extension UNIXSocketAddress {
+    /// Whether two paths are of one file now.
+    package static func isOneFile(_ path: String, _ other: String) -> Bool {
+        var (one, two) = (stat(), stat())
+        return path == other
+            || stat(path, &one) == 0 && stat(other, &two) == 0
+                && (one.st_dev, one.st_ino) == (two.st_dev, two.st_ino)
+    }
+}

@@ -95,35 +95,4 @@ struct BackgroundTests {
         #expect(back.contains("runs in the background"), "\(back)")
         #expect(back.ranges(of: "PIN: ").count == 1, "\(back)")
     }
-
-    @Test(.requires(program: "pinentry-curses"))
-    func `the agent does not prompt at the terminal where it was started`() async throws {
-        let machine = try Machine(tcti: SoftwareTPM.current.tcti)
-        let file = machine.directory.path(of: "screen")
-        let starter = """
-            socket = sys.argv.pop(3)
-            sys.argv += ["--socket", socket]
-
-            """
-        let shell = Self.shell.replacingOccurrences(
-            of: "mode, screen_file", with: starter + "mode, screen_file")
-        let extra = [
-            "LATCHKEY_PIN_SOURCE": "", "PINENTRY_PROGRAM": "/usr/bin/pinentry-curses",
-            "GPG_TTY": "", "DISPLAY": "", "WAYLAND_DISPLAY": "", "TERM": "xterm",
-        ]
-        try await SSHAgent.withRunning(
-            machine, starter: ["python3", "-c", shell, "background", file], extra: extra
-        ) { agent in
-            let key = try await agent.createKey()
-            let signed = try await agent.client(
-                "ssh-keygen", ["-Y", "sign", "-n", "file", "-f", key], input: "x")
-            #expect(signed.status != 0)
-            #expect(
-                await poll {
-                    let screen = (try? String(contentsOfFile: file, encoding: .utf8)) ?? ""
-                    return screen.contains("pinentry cannot prompt here")
-                })
-            #expect(try !String(contentsOfFile: file, encoding: .utf8).contains("PIN:"))
-        }
-    }
 }

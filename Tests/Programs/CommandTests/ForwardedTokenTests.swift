@@ -59,10 +59,10 @@ struct ForwardedTokenTests {
         machine.environment["TSS2_LOG"] = nil
         let uri = "pkcs11:?module-path=\(tpmModule)"
         #expect(
-            try await !machine.run("--token", uri, "token", "list").errors.contains("ERROR"))
+            try await !machine.run("--token", uri, "token", "list").errors.contains("ERROR:"))
         #expect(
             try await machine.run("--token", uri, "token", "list", "--verbose").errors.contains(
-                "ERROR"))
+                "ERROR:"))
     }
 }
 

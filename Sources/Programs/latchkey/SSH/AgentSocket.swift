@@ -44,10 +44,7 @@ struct AgentSocket {
 
     /// Whether a path is the one of this socket.
     func isSame(_ other: String) -> Bool {
-        var (one, two) = (stat(), stat())
-        return other == path
-            || stat(path, &one) == 0 && stat(other, &two) == 0
-                && (one.st_dev, one.st_ino) == (two.st_dev, two.st_ino)
+        UNIXSocketAddress.isOneFile(path, other)
     }
 
     /// The commands that start the agent.
