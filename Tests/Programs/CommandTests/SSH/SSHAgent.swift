@@ -30,7 +30,7 @@ final class SSHAgent: Sendable {
     ///   - extra: More variables for the agent's environment.
     init(
         _ machine: Machine, hangs: Bool = false, pin: String = pin,
-        forwarded: ForwardedAnswer = .pin, extra: [String: String] = [:]
+        forwarded: ForwardedAnswer = .pin, starter: [String]? = nil, extra: [String: String] = [:]
     ) async throws {
         self.machine = machine
         directory = try TemporaryDirectory()
@@ -75,7 +75,7 @@ final class SSHAgent: Sendable {
         process = try RunningProgram(
             URL(filePath: "/usr/bin/env"),
             variables.map { "\($0.key)=\($0.value)" }
-                + program + ["--socket", socket])
+                + (starter.map { $0 + [socket] + program } ?? program + ["--socket", socket]))
         // The file exists before the agent listens.
         guard await poll(until: { UNIXSocketAddress(path: socket)?.isServed == true }) else {
             await process.stop(SIGKILL)
@@ -90,11 +90,11 @@ final class SSHAgent: Sendable {
     @discardableResult
     static func withRunning(
         _ machine: Machine, hangs: Bool = false, pin: String = pin,
-        forwarded: ForwardedAnswer = .pin, extra: [String: String] = [:],
+        forwarded: ForwardedAnswer = .pin, starter: [String]? = nil, extra: [String: String] = [:],
         _ body: (SSHAgent) async throws -> Void
     ) async throws -> String {
         let agent = try await SSHAgent(
-            machine, hangs: hangs, pin: pin, forwarded: forwarded, extra: extra)
+            machine, hangs: hangs, pin: pin, forwarded: forwarded, starter: starter, extra: extra)
         try await withTeardown({ await agent.stop() }) { try await body(agent) }
         return await agent.process.remainder().errors
     }
