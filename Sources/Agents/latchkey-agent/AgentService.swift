@@ -66,7 +66,7 @@ actor AgentService {
         } catch {
             refusals.notice("refused a message: \(error)", session)
             // The other agent must get each session binding, also one that it refuses.
-            return message.first == AgentRequest.extensionType ? .bound(.failure) : .own(.failure)
+            return AgentRequest.isSessionBinding(message) ? .bound(.failure) : .own(.failure)
         }
     }
 

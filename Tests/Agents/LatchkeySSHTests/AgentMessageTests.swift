@@ -130,6 +130,20 @@ struct AgentMessageTests {
         #expect(!buffer.isPartial)
     }
 
+    @Test func `only session bindings are recognized as such, also malformed ones`() {
+        func message(_ type: UInt8, _ name: String, _ rest: [UInt8] = []) -> [UInt8] {
+            var writer = SSHWriter()
+            writer.byte(type)
+            writer.string(name)
+            return writer.bytes + rest
+        }
+        #expect(AgentRequest.isSessionBinding(message(27, "session-bind@openssh.com")))
+        #expect(AgentRequest.isSessionBinding(message(27, "session-bind@openssh.com", [1])))
+        #expect(!AgentRequest.isSessionBinding(message(13, "session-bind@openssh.com")))
+        #expect(!AgentRequest.isSessionBinding(message(27, "query", [1])))
+        #expect(!AgentRequest.isSessionBinding([27]) && !AgentRequest.isSessionBinding([]))
+    }
+
     @Test func `an empty or oversized message is refused at its length`() throws {
         for length: [UInt8] in [[0, 0, 0, 0], [0, 4, 0, 1], [0xFF, 0xFF, 0xFF, 0xFF]] {
             var buffer = FrameBuffer()

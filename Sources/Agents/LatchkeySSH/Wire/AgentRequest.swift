@@ -26,7 +26,7 @@ package enum AgentRequest: Hashable, Sendable {
     package static let maximumBytes = 256 * 1024
 
     /// SSH_AGENTC_EXTENSION.
-    package static let extensionType: UInt8 = 27
+    private static let extensionType: UInt8 = 27
 
     static let queryName = "query"
     static let sessionBindName = "session-bind@openssh.com"
@@ -75,6 +75,12 @@ extension AgentRequest {
     package static let listMessage: [UInt8] = [11]
     package static let ownKeysMessage = extensionMessage(ownKeysName)
     package static let promptObstacleMessage = extensionMessage(promptObstacleName)
+
+    /// Whether a message is a session binding, also if its contents are malformed.
+    package static func isSessionBinding(_ message: [UInt8]) -> Bool {
+        var reader = SSHReader(message)
+        return (try? reader.byte()) == extensionType && (try? reader.text()) == sessionBindName
+    }
 
     private static func extensionMessage(_ name: String) -> [UInt8] {
         var message = SSHWriter()

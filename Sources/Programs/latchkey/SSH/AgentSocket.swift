@@ -42,11 +42,6 @@ struct AgentSocket {
     /// Whether the socket accepts a connection. systemd accepts it before it starts the agent.
     var isServed: Bool { UNIXSocketAddress(path: path)?.isServed == true }
 
-    /// Whether a path is the one of this socket.
-    func isSame(_ other: String) -> Bool {
-        UNIXSocketAddress.isOneFile(path, other)
-    }
-
     /// The commands that start the agent.
     var start: String {
         // sd_booted(3)

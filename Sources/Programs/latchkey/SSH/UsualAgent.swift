@@ -7,7 +7,8 @@ struct UsualAgent {
     let path: String
 
     init?(environment: [String: String], besides socket: AgentSocket) {
-        guard let path = environment["SSH_AUTH_SOCK"], path.hasPrefix("/"), !socket.isSame(path)
+        guard let path = environment["SSH_AUTH_SOCK"], path.hasPrefix("/"),
+            !UNIXSocketAddress.isOneFile(socket.path, path)
         else { return nil }
         self.path = path
     }
