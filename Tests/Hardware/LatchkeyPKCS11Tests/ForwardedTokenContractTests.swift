@@ -12,7 +12,7 @@ import Testing
     .requires(program: "setpriv"),
     .timeLimit(.minutes(15)))
 struct `A keystore on a token behind p11-kit server` {
-    @Test(.serialized, arguments: KeystoreContract.Requirement.allCases)
+    @Test(arguments: KeystoreContract.Requirement.allCases)
     func `keeps the contract`(_ requirement: KeystoreContract.Requirement) async throws {
         try await Self.withToken { token in
             try await KeystoreContract(

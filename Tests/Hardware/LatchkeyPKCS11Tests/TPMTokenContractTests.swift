@@ -12,7 +12,7 @@ import Testing
     .requires(program: "pkcs11-tool"),
     .requires(program: "p11-kit"), .timeLimit(.minutes(15)))
 struct `A keystore on a token in a TPM` {
-    @Test(.serialized, arguments: KeystoreContract.Requirement.allCases)
+    @Test(arguments: KeystoreContract.Requirement.allCases)
     func `keeps the contract`(_ requirement: KeystoreContract.Requirement) async throws {
         try await SoftwareTPMToken.withToken { token in
             try await KeystoreContract(
