@@ -192,14 +192,6 @@ private struct PasskeyVerification: PresenceAuthority {
     let question: PasskeyQuestion
     let pins: any PresenceAuthority
     let broker: PresenceBroker?
-    private let rejection = Rejection()
-
-    init(
-        prompt: DesktopPasskeyPrompt, question: PasskeyQuestion, pins: any PresenceAuthority,
-        broker: PresenceBroker?
-    ) {
-        (self.prompt, self.question, self.pins, self.broker) = (prompt, question, pins, broker)
-    }
 
     /// Each use of a passkey has its own proof.
     var acceptsEarlierProof: Bool { false }
@@ -211,30 +203,13 @@ private struct PasskeyVerification: PresenceAuthority {
                 return .declined("the user did not allow it")
             }
         }
-        var request = request
-        if rejection.isLast.withLock(\.self) {
-            request.hint = ["The last PIN was wrong.", request.hint].compactMap(\.self)
-                .joined(separator: " ")
-        }
         return try await pins.pin(request)
     }
 
     func notice(_ notice: PresenceNotice) async { await pins.notice(notice) }
 
-    func accepted() {
-        rejection.isLast.withLock { $0 = false }
-        pins.accepted()
-    }
-
-    func rejected() {
-        rejection.isLast.withLock { $0 = true }
-        pins.rejected()
-    }
-
-    /// Whether the hardware has rejected the last PIN.
-    private final class Rejection: Sendable {
-        let isLast = Mutex(false)
-    }
+    func accepted() { pins.accepted() }
+    func rejected() { pins.rejected() }
 }
 
 extension PasskeyQuestion {

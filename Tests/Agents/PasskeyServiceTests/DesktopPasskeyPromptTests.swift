@@ -105,19 +105,6 @@ struct DesktopPasskeyPromptTests {
         #expect(await !missing.canPrompt())
     }
 
-    @Test func `the prompt after a wrong PIN says so`() async throws {
-        let pins = ScriptedPresence(pins: "1111", "2222", "3333")
-        let desk = try Desk(choices: [], pins: pins)
-        let presence = desk.prompt.verification(for: question(["ada"]))
-        let request = PINRequest(purpose: .current, context: PromptContext(reason: "test"))
-        _ = try await presence.pin(request)
-        presence.rejected()
-        _ = try await presence.pin(request)
-        presence.accepted()
-        _ = try await presence.pin(request)
-        #expect(pins.requests.map(\.hint) == [nil, "The last PIN was wrong.", nil])
-    }
-
     @Test func `a locked session gets no window, and the request stays unanswered`() async throws {
         let lock = Switch()
         let desk = try Desk(choices: ["use"], broker: ReadyReader(), isLocked: { lock.isOn })
