@@ -83,7 +83,7 @@ enum Examples {
         latchkey passkey rename q83vEjRW work
         latchkey passkey rename q83vEjRW ''
         latchkey passkey delete q83vEjRWeJCrze8
-        latchkey passkey delete --all
+        latchkey passkey delete --all --yes
         latchkey passkey serve
         latchkey passkey serve --policy pin
         latchkey vault store database
@@ -101,7 +101,7 @@ enum Examples {
         latchkey vault unlock database
         latchkey vault unlock database --presence pin
         latchkey vault reset database
-        latchkey vault reset database --yes
+        latchkey vault reset --yes
         latchkey vault list
         latchkey vault list --container work
         latchkey vault status database

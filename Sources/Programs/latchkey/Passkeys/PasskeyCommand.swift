@@ -102,13 +102,14 @@ extension PasskeyCommand {
             abstract: "Delete passkeys permanently.",
             discussion: """
                 Delete a passkey at its site first: the site does not notice that it is gone. Add another way to log in \
-                before that. Deleting requires the complete ID.
+                before that. Deleting requires the complete ID. With --all, asks for confirmation.
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
         @Argument(help: ArgumentHelp("The passkey's complete ID.", valueName: "id")) var passkey:
             String?
         @Flag(help: "Delete all passkeys of the container.") var all = false
+        @Flag(help: Confirmation.help) var yes = false
 
         func validate() throws {
             guard all != (passkey != nil) else {
@@ -135,6 +136,8 @@ extension PasskeyCommand {
                         )
                 }
                 passkeys = [found]
+            } else {
+                try await confirm(passkeys.count + damaged.count, in: context)
             }
             // The hardware first, because the user may cancel its prompt: a token keeps its keys. A
             // TPM keeps none.
@@ -147,6 +150,14 @@ extension PasskeyCommand {
             if !damaged.isEmpty { try store.delete(damaged: damaged) }
             return PasskeyDeletionReport(
                 deleted: passkeys.map { Base64URL.encode($0.id) } + damaged)
+        }
+
+        private func confirm(_ count: Int, in context: CommandContext) async throws(KeystoreError) {
+            guard count > 0 else { return }
+            let name = context.settings.container
+            try await Confirmation.check(
+                "All passkeys of the container ‘\(name)’ are deleted: \(count). There is no copy.",
+                isGiven: yes)
         }
     }
 }

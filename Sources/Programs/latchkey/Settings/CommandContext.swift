@@ -119,17 +119,6 @@ struct CommandContext: Sendable {
         return try StandardStreams.readSecret(limit: limit, larger: larger)
     }
 
-    /// Asks the user at the terminal to confirm an operation that loses data. Does not ask if
-    /// standard input is not a terminal.
-    ///
-    /// - Throws: ``KeystoreError`` with code `cancelled` without a confirmation.
-    func confirm(_ question: String) async throws(KeystoreError) {
-        guard isatty(STDIN_FILENO) == 1 else { return }
-        guard try await TerminalQuestion.isConfirmed(printable(question)) else {
-            throw .cancelled("the operation was not confirmed")
-        }
-    }
-
     /// The context of a prompt for a PIN or fingerprint.
     func prompt(_ reason: String) -> PromptContext {
         PromptContext(reason: reason, container: settings.container)
