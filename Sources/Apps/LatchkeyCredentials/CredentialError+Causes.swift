@@ -63,7 +63,8 @@ extension CredentialError {
     static func invalidToken(_ reason: String) -> CredentialError {
         CredentialError(
             code: .invalidToken, reason: "the ID token \(reason)",
-            recovery: "Sign in again. If it happens again, do not trust the server.")
+            recovery: "Sign in again. If it happens again, show this text to the server's operator."
+        )
     }
 
     static func unsupported(_ reason: String, recovery: Recovery) -> CredentialError {

@@ -114,9 +114,12 @@ extension Container {
     func accessibleSession(
         recovery: String = "Log in, then try again."
     ) async throws -> (session: LoginSession, access: LoginAccessToken) {
-        guard let session = try await refreshedSession(), let access = session.access else {
+        let session = try await refreshedSession()
+        guard let session, let access = session.access else {
             throw LoginError(
-                code: .unauthenticated, reason: "no user is logged in, or the session has ended",
+                code: .unauthenticated,
+                reason: session == nil
+                    ? "no user is logged in" : "the session has no valid access token",
                 recovery: recovery)
         }
         return (session, access)

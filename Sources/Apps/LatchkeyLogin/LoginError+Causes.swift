@@ -51,7 +51,7 @@ extension LoginError {
     static func invalidToken(_ reason: String) -> LoginError {
         LoginError(
             code: .invalidToken, reason: reason,
-            recovery: "Log in again. If it happens again, do not trust the server.")
+            recovery: "Log in again. If it happens again, show this text to the server's operator.")
     }
 
     static var notEnabled: LoginError {

@@ -101,7 +101,7 @@ package enum AuthorizationFailure: Error, Hashable, Sendable {
                 }
             return (
                 reason,
-                "Start again. If it happens again, do not trust the server. No code was redeemed."
+                "Start again. If it happens again, show this text to the server's operator. No code was redeemed."
             )
         }
     }

@@ -107,8 +107,9 @@ package enum IDTokenFlaw: Error, Hashable, Sendable {
         case .unreadable, .claim, .criticalExtension, .expired:
             "Show this text to the server's operator."
         case .login: "Log in again, and enter your password when the page asks for it."
-        case .signature, .issuer, .audience, .nonce, .hash:
-            "Log in again. If it happens again, do not trust the server."
+        case .issuer, .audience, .nonce, .hash:
+            "Log in again. If it happens again, show this text to the server's operator."
+        case .signature: "Log in again. If it happens again, do not trust the server."
         }
     }
 }

@@ -38,7 +38,8 @@ extension Recovery.Action {
         case .initializeTokenPIN: "Run ‘latchkey token pin --init’."
         case .unblockPIN: "Run ‘latchkey token pin --unblock’."
         case .enterPINHere: "Pass --token-login pin."
-        case .forgetKey: "‘latchkey key delete --forget’ removes the entry."
+        case .enterPINAtReader: "Pass --token-login reader."
+        case .forgetKey: "‘latchkey key delete ID --forget’ removes the entry."
         case .choosePolicy: "Set it with --policy, for example --policy pin."
         case .requireFinger:
             "Run ‘latchkey enable --policy biometry-any’; for the locker, use the same option."

@@ -54,7 +54,7 @@ extension CredentialCommand {
                 do {
                     return try ReceivedJSON.decode(Token.self, from: data)
                 } catch  where error is DecodingError || error is ReceivedJSON.Flaw {
-                    throw invalid("the token is damaged, or another version of Latchkey wrote it")
+                    throw invalid("the token does not have the format of this version")
                 }
             }
             let server = settings.endpoint.flatMap { issuer in

@@ -113,7 +113,7 @@ struct LockerSession {
             status.lockedOutUntil.map { ", by \($0.formatted(.iso8601)) at the latest" } ?? ""
         throw KeystoreError(
             code: .lockedOut,
-            reason: "the hardware is locked after too many wrong PINs",
+            reason: "the TPM is locked out and accepts no PIN",
             recovery:
                 "Leave the machine on, and try again when ‘latchkey pin status’ shows attempts left\(until).",
             attemptsLeft: 0, lockedOutUntil: status.lockedOutUntil)

@@ -225,7 +225,8 @@ struct VaultReport: SentenceReport {
             case "keychain": "is stored; the TPM or token opens it without a PIN or fingerprint"
             case "biometrics": "is stored and unlocked; it locks again when this command ends"
             case "locked": "is stored and locked; unlocking requires a PIN or fingerprint"
-            default: "cannot be read, and nothing was changed; ‘latchkey vault reset’ deletes it"
+            default:
+                "cannot be read, and nothing was changed; ‘latchkey vault reset NAME’ deletes it"
             }
         let copies =
             isRevocable == false

@@ -148,7 +148,7 @@ struct VaultSession {
         .conflict(
             "the vault already contains a secret",
             recovery:
-                "Replace the secret with ‘latchkey vault update’, or delete it with ‘latchkey vault reset’."
+                "Replace the secret with ‘latchkey vault update NAME’, or delete it with ‘latchkey vault reset NAME’."
         )
     }
 }
