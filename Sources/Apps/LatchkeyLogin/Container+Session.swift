@@ -114,12 +114,11 @@ extension Container {
     func accessibleSession(
         recovery: String = "Log in, then try again."
     ) async throws -> (session: LoginSession, access: LoginAccessToken) {
-        let session = try await refreshedSession()
-        guard let session, let access = session.access else {
+        let hadSession = try await sessionGeneration() != nil
+        guard let session = try await refreshedSession(), let access = session.access else {
             throw LoginError(
                 code: .unauthenticated,
-                reason: session == nil
-                    ? "no user is logged in" : "the session has no valid access token",
+                reason: hadSession ? "the session has ended" : "no user is logged in",
                 recovery: recovery)
         }
         return (session, access)

@@ -252,7 +252,10 @@ struct AdviceRow: Sendable, CustomTestStringConvertible {
             _ = try await advised.advice(
                 of: enable, .authenticate, .disable, pins: ["258025"])
             try await advised.run(.authenticate, pins: ["258025"])
-            try await advised.run(.disable, pins: ["258025"])
+            try await advised.succeed(enable)
+            try await advised.succeed(["logout", "--keep-biometric"])
+            try await advised.run(.disable)
+            try await advised.run(.login)
             try await advised.succeed(enable, pins: ["258025"])
         },
         AdviceRow(.forceLogout) { given in

@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import Latchkey
 import LatchkeyServices
+import LatchkeySimulators
 import SystemPackage
 import Testing
 
