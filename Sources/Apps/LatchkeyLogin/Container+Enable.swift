@@ -164,7 +164,10 @@ extension Container {
                 reason: user == nil
                     ? "biometric login is already enabled"
                     : "biometric login is already enabled for another user",
-                recovery: Recovery("Log in with it, or disable it first.", .authenticate, .disable))
+                // Without a session, the server does not remove the key.
+                recovery: user == nil
+                    ? Recovery("Log in with it.", .authenticate)
+                    : Recovery("Log in with it, or disable it first.", .authenticate, .disable))
         }
         guard required == nil || required == key.key.policy else {
             throw LoginError(

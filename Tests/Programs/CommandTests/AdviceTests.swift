@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import Glibc
 import Latchkey
 import LatchkeyServices
@@ -22,6 +22,7 @@ struct AdviceTests {
         .useModuleHere: "only an app passes a token's key to OpenSSL",
         .requireFinger: "needs a finger; AttestationCommandTests follows it",
         .enrolBroker: "needs a finger; AttestationCommandTests follows it",
+        .disable: "needs a key with another policy, so a finger; LoginCommandTests disables one",
         .showAttestation: "after it, a person asks the server's operator",
         .chooseIssuer: "needs a certified TPM; AttestationCommandTests passes --issuer",
         .enrolAttestation: "needs a certified TPM; AttestationCommandTests follows it",

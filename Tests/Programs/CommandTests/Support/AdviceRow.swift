@@ -1,4 +1,4 @@
-import Foundation
+import FoundationEssentials
 import Latchkey
 import LatchkeyServices
 import LatchkeySimulators
@@ -244,19 +244,14 @@ struct AdviceRow: Sendable, CustomTestStringConvertible {
             try await advised.run(.enable, pins: ["258025"])
             try await advised.succeed(["authenticate"], pins: ["258025"])
         },
-        AdviceRow(.authenticate, .disable) { advised in
+        AdviceRow(.authenticate) { advised in
             try await advised.succeed(["login"])
             let enable = ["enable", "--policy", "pin"]
             try await advised.succeed(enable, pins: ["258025"])
             try await advised.succeed(["logout", "--keep-biometric"])
-            _ = try await advised.advice(
-                of: enable, .authenticate, .disable, pins: ["258025"])
+            _ = try await advised.advice(of: enable, .authenticate, pins: ["258025"])
             try await advised.run(.authenticate, pins: ["258025"])
             try await advised.succeed(enable)
-            try await advised.succeed(["logout", "--keep-biometric"])
-            try await advised.run(.disable)
-            try await advised.run(.login)
-            try await advised.succeed(enable, pins: ["258025"])
         },
         AdviceRow(.forceLogout) { given in
             var advised = given
