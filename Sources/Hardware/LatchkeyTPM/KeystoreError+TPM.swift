@@ -74,9 +74,8 @@ extension KeystoreError {
     }
 
     private static func waiting(_ status: PINStatus) -> String {
-        guard let seconds = status.recoverySeconds else { return "Wait and try again." }
-        let until = status.lockedOutUntil.map { ", by \($0.formatted(.iso8601))" } ?? ""
-        return "Leave the machine on and try again in at most \(seconds) seconds\(until)."
+        guard let end = status.lockedOutUntil else { return "Wait and try again." }
+        return "Leave the machine on. The lockout ends by \(LocalTime.text(end))."
     }
 
     private static func meaning(of error: TPMError) -> (

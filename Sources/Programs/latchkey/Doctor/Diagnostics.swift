@@ -145,7 +145,7 @@ struct Diagnostics {
         let status = diagnosis.pinStatus
         guard !status.isLockedOut else {
             let until =
-                status.lockedOutUntil.map { " until \($0.formatted(.iso8601)) at the latest" } ?? ""
+                status.lockedOutUntil.map { " until \(LocalTime.text($0)) at the latest" } ?? ""
             return .warning(
                 "lockout",
                 "The TPM is locked\(until) after too many wrong PINs or power cuts. During the lockout, keys and vaults"

@@ -110,7 +110,7 @@ struct LockerSession {
         let status = try await records.keystore.pinStatus()
         guard status.isLockedOut else { return }
         let until =
-            status.lockedOutUntil.map { ", by \($0.formatted(.iso8601)) at the latest" } ?? ""
+            status.lockedOutUntil.map { ", by \(LocalTime.text($0)) at the latest" } ?? ""
         throw KeystoreError(
             code: .lockedOut,
             reason: "the hardware is locked after too many wrong PINs",
