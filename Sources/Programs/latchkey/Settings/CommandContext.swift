@@ -156,13 +156,14 @@ extension ContextCommand {
         let context = try CommandContext(arguments)
         let report: Output
         do {
-            // Some modules of tokens write their own messages to standard error.
-            report =
+            report = try await HardwareWait.$notice.withValue(context.console.waitNotice) {
+                // Some modules of tokens write their own messages to standard error.
                 arguments.verbose || context.settings.token == nil
-                ? try await perform(in: context)
-                : try await StandardStreams.withoutForeignMessages {
-                    try await perform(in: context)
-                }
+                    ? try await perform(in: context)
+                    : try await StandardStreams.withoutForeignMessages {
+                        try await perform(in: context)
+                    }
+            }
         } catch {
             throw reported(error, isTPM: context.settings.token == nil)
         }
