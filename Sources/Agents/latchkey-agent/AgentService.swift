@@ -281,7 +281,8 @@ actor AgentService {
         let new = Opened(
             store: store, records: try await settings.recordsOfAnyHardware(in: store))
         let first = opened ?? new
-        opened = first
+        // A store that cannot be written may be changed or become writable later.
+        if !store.isReadOnly { opened = first }
         return first
     }
 

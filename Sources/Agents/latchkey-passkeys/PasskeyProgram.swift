@@ -62,6 +62,7 @@ struct PasskeyProgram: ServiceProgram {
         environment: [String: String], log: Logger
     ) async throws -> Authenticator {
         let records = try settings.records(in: try await settings.openedStore())
+        try records.store.checkWritable()
         guard let keystore = records.keystore as? any PasskeyKeystore else {
             throw KeystoreError.unsupported(
                 "this hardware's keys cannot be passkeys", recovery: "Use the TPM, without --token."

@@ -30,6 +30,7 @@ extension Container {
         guard let stored = try await rows.key(for: prompt, authorizedBy: presence) else {
             throw LoginError.notEnabled
         }
+        try records.store.checkWritable()
         let server = try await server()
         try await removeEarlierSession()
         if configuration.tokenStorage == .persistent {

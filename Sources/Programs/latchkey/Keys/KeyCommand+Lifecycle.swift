@@ -134,6 +134,7 @@ extension KeyCommand {
 
         func perform(in context: CommandContext) async throws -> KeyReport {
             let records = try await context.records()
+            try records.store.checkWritable()
             let own = try await records.ownKey(key)
             let stored = own.key
             let prompt = context.prompt("rename the key ‘\(stored.name)’ to ‘\(label)’")
@@ -171,6 +172,7 @@ extension KeyCommand {
 
         func perform(in context: CommandContext) async throws -> RevokingReport<BriefReport> {
             let records = try await context.records()
+            try records.store.checkWritable()
             let own = try await records.ownKey(key, isUsed: !forget)
             let stored = own.key
             guard stored.id.rawValue.lowercased() == key.text.lowercased() else {

@@ -23,7 +23,7 @@ extension VaultCommand {
 
         func perform(in context: CommandContext) async throws -> VaultReport {
             let session = try await VaultSession(
-                name, in: context, protecting: true, under: policy?.policy)
+                name, in: context, changing: true, protecting: true, under: policy?.policy)
             let vault = try await session.unprotected().upgrade()
             return VaultReport(
                 vault, isRevocable: try await session.space.isStoredRevocably(key: session.key))
@@ -41,7 +41,7 @@ extension VaultCommand {
         var name: String?
 
         func perform(in context: CommandContext) async throws -> RevokingReport<VaultReport> {
-            let session = try await VaultSession(name, in: context)
+            let session = try await VaultSession(name, in: context, changing: true)
             let report = VaultReport(try await session.unlocked().downgrade())
             return await context.afterRevoking(report, in: session.space.records)
         }

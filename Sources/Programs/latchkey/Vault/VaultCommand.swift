@@ -64,7 +64,8 @@ extension VaultCommand {
 
         func perform(in context: CommandContext) async throws -> VaultReport {
             let session = try await VaultSession(
-                name, in: context, protecting: biometrics, under: policy?.policy)
+                name, in: context, changing: true, protecting: biometrics,
+                under: policy?.policy)
             let vault = try await session.empty()
             let secret = try await context.readSecret().withUnsafeBytes { Data($0) }
             let stored =
@@ -108,7 +109,7 @@ extension VaultCommand {
         var name: String?
 
         func perform(in context: CommandContext) async throws -> VaultReport {
-            let session = try await VaultSession(name, in: context)
+            let session = try await VaultSession(name, in: context, changing: true)
             let vault = try await session.opened()
             let secret = try await context.readSecret().withUnsafeBytes { Data($0) }
             return VaultReport(try await vault.update(credentials: secret))

@@ -10,15 +10,18 @@ struct VaultSession {
 
     /// - Parameters:
     ///   - name: nil for the container's only vault.
+    ///   - isChange: Whether the command changes the vault.
     ///   - isProtecting: Whether the command stores the secret with biometrics.
     ///   - chosen: The policy of a vault with biometrics; nil for the default.
     /// - Throws: ``KeystoreError``: without a name, `notFound` if there is no vault and
     ///   `invalidInput` if there are several; `invalidInput` for a name that is not valid.
     init(
-        _ name: String?, in context: CommandContext, protecting isProtecting: Bool = false,
+        _ name: String?, in context: CommandContext, changing isChange: Bool = false,
+        protecting isProtecting: Bool = false,
         under chosen: AccessPolicy? = nil
     ) async throws {
         let records = try await context.records()
+        if isChange { try records.store.checkWritable() }
         var policy = chosen
         if isProtecting {
             let used =
