@@ -27,6 +27,7 @@ extension Container {
     {
         do {
             try await checkServer()
+            try records.store.checkWritable()
             let server = try await server()
             try await removeEarlierSession()
             let request = AuthorizationRequest(
@@ -83,7 +84,7 @@ extension Container {
             let stored = try await checkOwner(userID)
             let session = LoginSession(
                 userID: userID, refreshToken: refreshToken, idToken: tokens.idToken, access: access)
-            _ = try await store(session, [LoginRows.put(lastUser: userID)], ifGeneration: nil)
+            _ = try await store(session, [LoginRows.put(lastUser: user)], ifGeneration: nil)
             observers.tell(SessionStateChange(.authenticated))
             // Keys that an earlier logout or deactivation could not remove from the server.
             if stored.mayHaveLeftovers, server.metadata[.biometricRemoval] != nil {

@@ -30,7 +30,8 @@ extension SharedOptions {
 package enum OptionHelp {
     package static let verbose: ArgumentHelp = "Log each operation."
     package static let container = ArgumentHelp(
-        "The container. (LATCHKEY_CONTAINER; default: default)", valueName: "name")
+        "The container, a separate set of keys and records. (LATCHKEY_CONTAINER; default: default)",
+        valueName: "name")
     package static let store = ArgumentHelp(
         "The directory of the store. (LATCHKEY_STORE; default: $XDG_DATA_HOME/latchkey)",
         valueName: "dir")
