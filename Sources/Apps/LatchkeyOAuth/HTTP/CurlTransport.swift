@@ -1,3 +1,4 @@
+internal import CCurl
 internal import FoundationEssentials
 internal import Glibc
 public import HTTPTypes
@@ -18,6 +19,17 @@ internal import Synchronization
 public final class CurlTransport: HTTPTransport {
     /// The maximum size of a response body, in bytes.
     package static let maximumResponseBytes = CurlExchange.Limits.bodyBytes
+
+    /// The versions of libcurl and of its TLS library, by their names.
+    package static var libraryVersions: [String: String] {
+        // For example: libcurl/7.88.1 OpenSSL/3.0.19 zlib/1.2.13
+        let parts = String(cString: curl_version()).split(separator: " ").prefix(2)
+            .map { $0.split(separator: "/", maxSplits: 1).map(String.init) }
+        return Dictionary(
+            parts.compactMap { part in
+                part.first.map { ($0, part.count == 2 ? part[1] : "") }
+            }, uniquingKeysWith: { first, _ in first })
+    }
 
     private let limits: CurlExchange.Limits
     private let authorities: String?
