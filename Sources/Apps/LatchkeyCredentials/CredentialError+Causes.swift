@@ -9,7 +9,7 @@ extension CredentialErrorCode: OAuthErrorCode {
             case .transport(let error): error.code == .cancelled ? .cancelled : .network
             case .refused(let refusal) where refusal.isRateLimit: .rateLimited
             case .refused(let refusal): refusal.oauthError == nil ? .unexpectedStatus : .oauthError
-            case .malformed, .tokens, .metadata, .authorization: .invalidResponse
+            case .malformed, .unreadable, .tokens, .metadata, .authorization: .invalidResponse
             case .missingEndpoint, .attestation, .idToken(.algorithms): .unsupported
             case .idToken: .invalidToken
             }
@@ -73,7 +73,10 @@ extension CredentialError {
     /// The same error, or `signInAgain` if the server refused the refresh token with
     /// `invalid_grant`.
     var ofRefresh: CredentialError {
-        guard oauthError?.error == "invalid_grant" else { return self }
+        // A server that fails has not decided.
+        guard oauthError?.error == "invalid_grant", details?.isServerFailure != true else {
+            return self
+        }
         return CredentialError(
             code: .signInAgain, reason: "the server no longer accepts the refresh token",
             recovery: "Sign in again.",

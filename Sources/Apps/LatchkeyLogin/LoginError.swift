@@ -93,8 +93,10 @@ extension LoginError {
 
     /// Whether the server has ended the session.
     var isInvalidGrant: Bool {
-        (oauthError?.error == "invalid_grant" && details?.attestationRefusal == nil)
-            || serverError?.reason == "InvalidGrant"
+        // A server that fails has not decided.
+        details?.isServerFailure != true
+            && ((oauthError?.error == "invalid_grant" && details?.attestationRefusal == nil)
+                || serverError?.reason == "InvalidGrant")
     }
 
     /// Whether the server certainly did not carry out the request. Without a response, or with a

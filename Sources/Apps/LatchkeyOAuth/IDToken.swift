@@ -35,7 +35,10 @@ package struct IDToken: Hashable, Sendable {
         }
         func optionalNumber(_ name: String) throws(IDTokenFlaw) -> Double? {
             guard let value = claims[name], value != .null else { return nil }
-            guard let number = value.number else { throw .claim(name, "is not a number") }
+            // Some servers send this time as text.
+            guard let number = name == "auth_time" ? value.decimal : value.number else {
+                throw .claim(name, "is not a number")
+            }
             return number
         }
         func number(_ name: String) throws(IDTokenFlaw) -> Double {

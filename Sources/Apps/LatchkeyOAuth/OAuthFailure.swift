@@ -27,6 +27,8 @@ package enum OAuthFailure: Error, Sendable {
     case refused(ServerRefusal)
     /// The response does not follow the protocol.
     case malformed
+    /// The response is not the expected JSON. The text is the cause, as a clause.
+    case unreadable(String)
     case metadata(MetadataFlaw)
     /// The server's metadata has no such endpoint.
     case missingEndpoint(ProviderMetadata.EndpointName)
@@ -42,8 +44,8 @@ package enum OAuthFailure: Error, Sendable {
         switch self {
         case .refused(let refusal): refusal
         case .authorization(.refused(let error)): ServerRefusal(error, status: nil)
-        case .invalidAddress, .transport, .malformed, .metadata, .missingEndpoint, .idToken,
-            .tokens, .authorization, .attestation:
+        case .invalidAddress, .transport, .malformed, .unreadable, .metadata, .missingEndpoint,
+            .idToken, .tokens, .authorization, .attestation:
             nil
         }
     }
@@ -52,8 +54,8 @@ package enum OAuthFailure: Error, Sendable {
         switch self {
         case .transport(let error): error.underlying
         case .authorization(.noPort(let cause)): UnderlyingError(layer: "nio", text: cause)
-        case .invalidAddress, .refused, .malformed, .metadata, .missingEndpoint, .idToken, .tokens,
-            .authorization, .attestation:
+        case .invalidAddress, .refused, .malformed, .unreadable, .metadata, .missingEndpoint,
+            .idToken, .tokens, .authorization, .attestation:
             nil
         }
     }
@@ -71,6 +73,8 @@ package enum OAuthFailure: Error, Sendable {
         case .transport(let error): return (error.reason, error.recoveryAction)
         case .refused(let refusal): return (refusal.reason, refusal.recovery)
         case .malformed: return ("the server's response does not follow the protocol", checkServer)
+        case .unreadable(let cause):
+            return ("the server's response does not follow the protocol: \(cause)", checkServer)
         case .metadata(let flaw): return flaw.explanation
         case .missingEndpoint(let name):
             let recovery: Recovery =
@@ -81,7 +85,7 @@ package enum OAuthFailure: Error, Sendable {
                 case .attestation: "Nothing has to be done: this server takes no proofs about TPMs."
                 default: checkServer
                 }
-            return ("the server's metadata has no ‘\(name.rawValue)’", recovery)
+            return ("the server's metadata has no usable ‘\(name.rawValue)’", recovery)
         case .idToken(let flaw): return (flaw.reason, flaw.recovery)
         case .tokens(let flaw): return (flaw.reason, flaw.recovery)
         case .authorization(let failure): return failure.explanation

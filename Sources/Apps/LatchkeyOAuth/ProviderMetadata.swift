@@ -5,7 +5,8 @@ package import Latchkey
 /// The members of a server's metadata that Latchkey uses (OpenID Connect Discovery 1.0 section 3,
 /// RFC 8414 section 2).
 ///
-/// Decoding fails if an endpoint is not an ``Endpoint``: no token is sent to such an address.
+/// No token is sent to an address that is not an ``Endpoint``. Decoding fails if it is that of an
+/// endpoint that decides what Latchkey does. One of ``EndpointName/dispensable`` is skipped.
 package struct ProviderMetadata: Decodable, Hashable, Sendable {
     package let issuer: String
     /// Whether each authorization response names the issuer (RFC 9207 section 3).
@@ -43,6 +44,9 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
         case biometricRemoval = "biometric_removal_endpoint"
         case lockerEnrolment = "locker_enrolment_endpoint"
         case attestation = "attestation_endpoint"
+
+        /// The endpoints that only one operation uses, which names a missing one.
+        static let dispensable: Set<EndpointName> = [.userInfo, .revocation, .introspection]
     }
 
     private enum CodingKeys: String, CodingKey {
@@ -80,7 +84,11 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
         let named = try decoder.container(keyedBy: EndpointName.self)
         var endpoints: [EndpointName: Endpoint] = [:]
         for name in EndpointName.allCases {
-            endpoints[name] = try named.decodeIfPresent(Endpoint.self, forKey: name)
+            do {
+                endpoints[name] = try named.decodeIfPresent(Endpoint.self, forKey: name)
+            } catch {
+                guard EndpointName.dispensable.contains(name) else { throw error }
+            }
         }
         self.endpoints = endpoints
         attestationFormats =

@@ -90,7 +90,8 @@ package struct ServerResponse<Code: OAuthErrorCode>: Sendable {
         do {
             return try ReceivedJSON.decode(type, from: body)
         } catch {
-            throw LatchkeyError(.malformed)
+            let cause = String(oneLine: ReceivedJSON.reason(of: error), limit: 128)
+            throw LatchkeyError(.unreadable(cause))
         }
     }
 

@@ -148,7 +148,8 @@ extension ErsteGroupAuthErrorCode: OAuthErrorCode {
                 .authorization(.linkReused):
                 .userCancelled
             case .authorization(.noPort): .hardware
-            case .invalidAddress, .refused, .malformed, .tokens, .metadata, .missingEndpoint,
+            case .invalidAddress, .refused, .malformed, .unreadable, .tokens, .metadata,
+                .missingEndpoint,
                 .idToken,
                 .authorization(.refused), .authorization(.otherIssuer):
                 .server

@@ -134,6 +134,8 @@ final class CurlExchange: @unchecked Sendable {
             try handle.set(CURLOPT_COPYPOSTFIELDS, body)
         }
         try handle.set(CURLOPT_CUSTOMREQUEST, method.rawValue)
+        // The body of a server that compresses all the same is decompressed.
+        try handle.set(CURLOPT_ACCEPT_ENCODING, "identity")
         // libcurl adds these fields unless a line with only the name and a colon removes them.
         var lines = ["Expect:"]
         for name in [HTTPField.Name.accept, .contentType] where request.headerFields[name] == nil {
