@@ -146,6 +146,11 @@ extension KeystoreError {
             (.transient, "the TPM is busy", "Try again in a moment.")
         case .initialize, .failure:
             (.unavailable, "the TPM is not ready: \(code)", "Restart the machine.")
+        case .hierarchy:
+            (
+                .unavailable, "a hierarchy of the TPM is disabled: \(code)",
+                "Enable the TPM's storage and endorsement hierarchies in the firmware setup, then restart the machine."
+            )
         case .nvSpace:
             (.unavailable, "the TPM's NV memory is full", "Remove unused persistent objects.")
         case .commandCode, .curve, .symmetric, .scheme:
