@@ -7,10 +7,17 @@ internal import LatchkeyPlatform
 /// Writes into an existing file, device, FIFO, or the target of a link, as other programs do, so
 /// that each keeps its type, owner and mode. A new file appears with its whole contents.
 package struct OutputFile: Sendable {
+    /// Absolute, because a PKCS#11 module can change the working directory.
     private let path: String
 
     package init(path: String) {
-        self.path = path
+        self.path = path.hasPrefix("/") || path == "-" ? path : Self.workingDirectory + "/" + path
+    }
+
+    private static var workingDirectory: String {
+        guard let name = getcwd(nil, 0) else { return "." }
+        defer { free(name) }
+        return String(cString: name)
     }
 
     /// Checks that the file can be written, before the user is prompted.
