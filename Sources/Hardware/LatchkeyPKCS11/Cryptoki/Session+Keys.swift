@@ -112,9 +112,13 @@ extension Session {
                         key.problem =
                             try otherType(of: object).map { "it is \($0)" }
                             ?? "the token does not show its public half"
+                    } else {
+                        try checkOrigin(id: id)
                     }
                 } catch {
-                    guard [.malformed, .keyAmbiguous].contains(error.kind) else { throw error }
+                    guard [.malformed, .keyAmbiguous, .unsound].contains(error.kind) else {
+                        throw error
+                    }
                     key.problem = error.reason
                 }
                 if !(1...64).contains(id.count) {
