@@ -201,7 +201,10 @@ static CK_RV Initialize(void *arguments) {
     if (is_told("C_Initialize", "cantlock") && given && given->flags & CKF_OS_LOCKING_OK) return CKR_CANT_LOCK;
     PASS(C_Initialize, arguments);
 }
-static CK_RV Finalize(void *reserved) { PASS(C_Finalize, reserved); }
+static CK_RV Finalize(void *reserved) {
+    open_sessions = 0;
+    PASS(C_Finalize, reserved);
+}
 static CK_RV GetInfo(CK_INFO *info) { PASS(C_GetInfo, info); }
 static CK_RV GetSlotInfo(CK_SLOT_ID slot, CK_SLOT_INFO *info) { PASS(C_GetSlotInfo, slot, info); }
 static void pad_with_nul(CK_UTF8CHAR *text, size_t length) {

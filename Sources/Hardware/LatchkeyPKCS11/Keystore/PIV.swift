@@ -66,8 +66,10 @@ extension Session {
     /// Refuses a key that the token could attest and does not: it was imported. ykcs11 reports
     /// `CKA_NEVER_EXTRACTABLE` for imported keys too.
     func checkOrigin(id: Data) throws(CryptokiError) {
-        guard try !hasAttestationKey() || certificates(id: id).contains(where: \.isAttestation)
-        else { throw .imported("the card does not attest that it generated the key") }
+        guard try hasAttestationKey() else { return }
+        guard try certificates(id: id).contains(where: \.isAttestation) else {
+            throw .imported("the card does not attest that it generated the key")
+        }
     }
 
     /// The attestation of a key; nil if the token has none. Tokens attest only keys that they

@@ -69,7 +69,7 @@ extension TPM {
         var (values, next) = ([Element](), range.lowerBound)
         while next < range.upperBound, values.count < limit {
             let part: CapabilityPart<Element> = try execute(
-                GetCapability(
+                GetCapability<Element>(
                     capability, from: next,
                     count: min(limit - UInt32(values.count), range.upperBound - next)),
                 in: nil, session.map { [.continuing($0, protecting: .audit)] } ?? [])

@@ -124,8 +124,10 @@ struct TokenResponseTests {
 
     @Test func `a response in UTF-16 keeps its refresh token`() throws {
         let text = #"{"access_token":"a","token_type":"Bearer","refresh_token":"r"}"#
-        for encoding in [String.Encoding.utf16, .utf16LittleEndian, .utf16BigEndian] {
-            let response = TokenResponse(try #require(text.data(using: encoding)))
+        let little = text.utf16.flatMap { [UInt8($0 & 0xff), UInt8($0 >> 8)] }
+        let big = text.utf16.flatMap { [UInt8($0 >> 8), UInt8($0 & 0xff)] }
+        for bytes in [little, big, [0xff, 0xfe] + little] {
+            let response = TokenResponse(Data(bytes))
             #expect(throws: TokenResponseFlaw.notAnObject) { try response.checked() }
             #expect(response[.refreshToken] == "r")
         }

@@ -87,8 +87,8 @@ struct IsolationTests {
             _ packet: some Sequence<UInt8>, _ isMessage: Bool,
             sourceLocation: SourceLocation = #_sourceLocation
         ) {
-            #expect(
-                messages.contains(Array(packet)[...]) == isMessage, sourceLocation: sourceLocation)
+            let found = messages.contains(Array(packet)[...])
+            #expect(found == isMessage, sourceLocation: sourceLocation)
         }
         let header: [UInt8] = [0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0x20, 3]
         expect("SDK version 2.03\n".utf8, false)

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Latchkey
 import LatchkeyPKCS11
+import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
@@ -55,8 +56,8 @@ struct CreationCheckTests {
         async throws
     {
         let yubiKey = try VirtualYubiKey.current
-        let path = try TemporaryDirectory()
-        let file = path.path(of: "key.pem")
+        let directory = try TemporaryDirectory()
+        let file = directory.path(of: "key.pem")
         try await SystemProgram("openssl").require([
             "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", file,
         ])

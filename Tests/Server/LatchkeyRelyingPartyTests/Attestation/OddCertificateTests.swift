@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+import LatchkeySimulators
 import LatchkeyTesting
 import SwiftASN1
 import Testing
