@@ -9,7 +9,7 @@ extension CredentialErrorCode: OAuthErrorCode {
             case .transport(let error): error.code == .cancelled ? .cancelled : .network
             case .refused(let refusal) where refusal.isRateLimit: .rateLimited
             case .refused(let refusal): refusal.oauthError == nil ? .unexpectedStatus : .oauthError
-            case .malformed, .unreadable, .tokens, .metadata, .authorization: .invalidResponse
+            case .malformed, .tokens, .metadata, .authorization: .invalidResponse
             case .missingEndpoint, .attestation, .idToken(.algorithms): .unsupported
             case .idToken: .invalidToken
             }

@@ -15,6 +15,16 @@ extension LatchkeyError where ErrorCode: OAuthErrorCode {
             underlying: failure.underlying,
             details: failure.refusal)
     }
+
+    /// The error for a response that is not the expected JSON.
+    ///
+    /// - Parameter cause: A clause that names the member.
+    static func unreadable(_ cause: String) -> Self {
+        let (reason, recovery) = OAuthFailure.malformed.explanation
+        return Self(
+            code: ErrorCode(.malformed),
+            reason: "\(reason): \(String(oneLine: cause, limit: 128))", recovery: recovery)
+    }
 }
 
 /// Why a request to a server, or a login in the browser, has no usable result.
@@ -27,8 +37,6 @@ package enum OAuthFailure: Error, Sendable {
     case refused(ServerRefusal)
     /// The response does not follow the protocol.
     case malformed
-    /// The response is not the expected JSON. The text is the cause, as a clause.
-    case unreadable(String)
     case metadata(MetadataFlaw)
     /// The server's metadata has no such endpoint.
     case missingEndpoint(ProviderMetadata.EndpointName)
@@ -44,8 +52,8 @@ package enum OAuthFailure: Error, Sendable {
         switch self {
         case .refused(let refusal): refusal
         case .authorization(.refused(let error)): ServerRefusal(error, status: nil)
-        case .invalidAddress, .transport, .malformed, .unreadable, .metadata, .missingEndpoint,
-            .idToken, .tokens, .authorization, .attestation:
+        case .invalidAddress, .transport, .malformed, .metadata, .missingEndpoint, .idToken,
+            .tokens, .authorization, .attestation:
             nil
         }
     }
@@ -54,8 +62,8 @@ package enum OAuthFailure: Error, Sendable {
         switch self {
         case .transport(let error): error.underlying
         case .authorization(.noPort(let cause)): UnderlyingError(layer: "nio", text: cause)
-        case .invalidAddress, .refused, .malformed, .unreadable, .metadata, .missingEndpoint,
-            .idToken, .tokens, .authorization, .attestation:
+        case .invalidAddress, .refused, .malformed, .metadata, .missingEndpoint, .idToken, .tokens,
+            .authorization, .attestation:
             nil
         }
     }
@@ -73,8 +81,6 @@ package enum OAuthFailure: Error, Sendable {
         case .transport(let error): return (error.reason, error.recoveryAction)
         case .refused(let refusal): return (refusal.reason, refusal.recovery)
         case .malformed: return ("the server's response does not follow the protocol", checkServer)
-        case .unreadable(let cause):
-            return ("the server's response does not follow the protocol: \(cause)", checkServer)
         case .metadata(let flaw): return flaw.explanation
         case .missingEndpoint(let name):
             let recovery: Recovery =

@@ -90,8 +90,7 @@ package struct ServerResponse<Code: OAuthErrorCode>: Sendable {
         do {
             return try ReceivedJSON.decode(type, from: body)
         } catch {
-            let cause = String(oneLine: ReceivedJSON.reason(of: error), limit: 128)
-            throw LatchkeyError(.unreadable(cause))
+            throw .unreadable(ReceivedJSON.reason(of: error))
         }
     }
 

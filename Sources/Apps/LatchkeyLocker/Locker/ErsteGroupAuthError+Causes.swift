@@ -148,8 +148,7 @@ extension ErsteGroupAuthErrorCode: OAuthErrorCode {
                 .authorization(.linkReused):
                 .userCancelled
             case .authorization(.noPort): .hardware
-            case .invalidAddress, .refused, .malformed, .unreadable, .tokens, .metadata,
-                .missingEndpoint,
+            case .invalidAddress, .refused, .malformed, .tokens, .metadata, .missingEndpoint,
                 .idToken,
                 .authorization(.refused), .authorization(.otherIssuer):
                 .server

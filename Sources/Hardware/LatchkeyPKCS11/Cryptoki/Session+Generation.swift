@@ -198,7 +198,11 @@ extension Session {
         }
         guard profile.reportsProtection else { return }
         guard key.attributes.isLocal != false || key.attributes.wasNeverExtractable != false else {
-            throw .imported("CKA_LOCAL")
+            throw CryptokiError(
+                .unsound,
+                reason:
+                    "the key was imported into the token (CKA_LOCAL), so a copy of it may exist",
+                recovery: "Use a key that was generated on the token.")
         }
         guard isGenerated else { return }
         guard key.attributes.isSensitive == true, key.attributes.wasNeverExtractable != false,
@@ -239,16 +243,6 @@ extension Session {
         else { return false }
         return try sharedSecret(of: key, with: peer)
             == SecretBytes(expected.withUnsafeBytes { Array($0) })
-    }
-}
-
-extension CryptokiError {
-    /// - Parameter evidence: What shows it.
-    static func imported(_ evidence: String) -> CryptokiError {
-        CryptokiError(
-            .unsound,
-            reason: "the key was imported into the token (\(evidence)), so a copy of it may exist",
-            recovery: "Use a key that was generated on the token.")
     }
 }
 

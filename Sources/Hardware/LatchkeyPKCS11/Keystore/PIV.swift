@@ -68,7 +68,12 @@ extension Session {
     func checkOrigin(id: Data) throws(CryptokiError) {
         guard try hasAttestationKey() else { return }
         guard try certificates(id: id).contains(where: \.isAttestation) else {
-            throw .imported("the card does not attest that it generated the key")
+            throw CryptokiError(
+                .unsound,
+                reason:
+                    "the key was imported into the card, which does not attest that it generated it, "
+                    + "so a copy of it may exist",
+                recovery: "Use a key that was generated on the card.")
         }
     }
 

@@ -67,7 +67,7 @@ struct CreationCheckTests {
         ])
         let module = try YubiKeyModule(.ykcs11)
         try await expectRefusal(
-            .refused, "was imported into the token",
+            .refused, "was imported into the card",
             module.keystore(yubiKey.card, key: .authentication))
         let keys = try await module.keystore(yubiKey.card).keys()
         for (slot, isUsable) in [("9a", false), ("9c", true)] {
