@@ -165,7 +165,7 @@ struct OddServer {
                 if form['grant_type'] == 'refresh_token':
                     if form['refresh_token'] not in refresh:
                         return self.answer({'error': 'invalid_grant'}, 400)
-                    refresh.discard(form['refresh_token'])
+                    if manner.get('status', 200) < 500: refresh.discard(form['refresh_token'])
                 elif form['grant_type'] == 'authorization_code': nonce = codes.pop(form['code'])
                 elif form['grant_type'] != 'test': return self.answer({'error': 'unsupported_grant_type'}, 400)
                 access, next = secrets.token_urlsafe(8), secrets.token_urlsafe(8)
