@@ -23,7 +23,8 @@ struct OddCertificateTests {
 
         static func node(_ tag: UInt8, _ parts: [UInt8]...) -> [UInt8] {
             let content = parts.flatMap(\.self)
-            return [tag] + (content.count < 0x80 ? [] : [0x81]) + [UInt8(content.count)] + content
+            let head: [UInt8] = content.count < 0x80 ? [tag] : [tag, 0x81]
+            return head + [UInt8(content.count)] + content
         }
 
         /// An attribute of TCG's arc 2.23.133.2 with a value of any type.
@@ -40,9 +41,9 @@ struct OddCertificateTests {
             attributes.map { node(0x31, $0) }
         }
 
-        static let (maker, model, version) = (
-            attribute(1, "id:49424D00"), attribute(2, "swtpm"), attribute(3, "id:20191023")
-        )
+        static let maker = attribute(1, "id:49424D00")
+        static let model = attribute(2, "swtpm")
+        static let version = attribute(3, "id:20191023")
 
         static let encodings: [(String, UInt8)] = [
             ("UTF8String", 0x0c), ("PrintableString", 0x13), ("TeletexString", 0x14),
@@ -188,7 +189,7 @@ struct OddCertificateTests {
             openssl req -x509 -key ca.key -subj /CN=Root -days 30 -out ca.pem
             openssl x509 -in ca.pem -outform DER -out ca.der
             openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ek.key \
-              -subj / -out ek.csr
+              -subj /CN=EK -out ek.csr
             openssl x509 -req -in ek.csr -CA ca.pem -CAkey ca.key -set_serial 5 -days 30 \
               -\(pss.hash) -sigopt rsa_padding_mode:pss -sigopt rsa_pss_saltlen:\(pss.salt) \
               \(mask) -outform DER -out ek.der
@@ -243,27 +244,7 @@ struct OddCertificateTests {
         }
         let padded = (der + Data(count: 100)).base64EncodedString()
         let broken = Data([0x30, 0x82, 0xff, 0xff])
-        let cases: [(name: String, content: Data, usable: Int, skipped: Int)] = [
-            ("DOS line ends", Data(pem(line: "\r\n").utf8), 1, 0),
-            ("blanks at line ends", Data((pem(line: " \n") + pem(line: "\t\r\n")).utf8), 2, 0),
-            ("indented", Data(pem(indent: "    ").utf8), 1, 0),
-            ("a byte order mark", Data([0xef, 0xbb, 0xbf] + pem().utf8), 1, 0),
-            ("text", Data("0 s:CN = x\nCertificate:\n\(pem())\n1 s: x\n\(pem())end".utf8), 2, 0),
-            ("no line end", Data(pem().utf8.dropLast()), 1, 0),
-            ("one line", Data(pem(body: der.base64EncodedString()).utf8), 1, 0),
-            ("an old label", Data(pem("X509 CERTIFICATE").utf8), 1, 0),
-            ("padding", Data(pem(body: padded).utf8), 1, 0),
-            ("no end", Data((pem(end: "") + pem()).utf8), 1, 1),
-            ("no last end", Data((pem() + pem(end: "")).utf8), 1, 1),
-            ("another end", Data((pem(end: "-----END KEY-----") + pem()).utf8), 1, 1),
-            ("no Base64", Data((pem(body: "!!!!") + pem() + pem(body: "AAA") + pem()).utf8), 2, 2),
-            ("a key", Data((pem("PRIVATE KEY") + pem()).utf8), 1, 1),
-            ("DER", der + Data("\r\n".utf8), 1, 0),
-            ("DER with padding", der + Data(count: 64), 1, 0),
-            ("several in DER", der + der + Data([0xff]) + der, 3, 0),
-            ("a broken one in DER", der + broken, 1, 1),
-        ]
-        for (name, content, usable, skipped) in cases {
+        func expect(_ name: String, _ content: Data, usable: Int, skipped: Int = 0) throws {
             let directory = try TemporaryDirectory()
             let file = directory.path(of: "all.pem")
             try content.write(to: URL(filePath: file))
@@ -271,5 +252,32 @@ struct OddCertificateTests {
             #expect(read.usable.map(\.der) == Array(repeating: der, count: usable), "\(name)")
             #expect(read.skipped.count == skipped, "\(name): \(read.skipped)")
         }
+        func expect(_ name: String, text: String, usable: Int, skipped: Int = 0) throws {
+            try expect(name, Data(text.utf8), usable: usable, skipped: skipped)
+        }
+        try expect("DOS line ends", text: pem(line: "\r\n"), usable: 1)
+        try expect("blanks at line ends", text: pem(line: " \n") + pem(line: "\t\r\n"), usable: 2)
+        try expect("indented", text: pem(indent: "    "), usable: 1)
+        try expect("a byte order mark", Data([0xef, 0xbb, 0xbf]) + Data(pem().utf8), usable: 1)
+        try expect(
+            "text", text: "0 s:CN = x\nCertificate:\n\(pem())\n1 s: x\n\(pem())end",
+            usable: 2)
+        try expect("no line end", Data(pem().utf8.dropLast()), usable: 1)
+        try expect("one line", text: pem(body: der.base64EncodedString()), usable: 1)
+        try expect("an old label", text: pem("X509 CERTIFICATE"), usable: 1)
+        try expect("padding", text: pem(body: padded), usable: 1)
+        try expect("no end", text: pem(end: "") + pem(), usable: 1, skipped: 1)
+        try expect("no last end", text: pem() + pem(end: ""), usable: 1, skipped: 1)
+        try expect(
+            "another end", text: pem(end: "-----END KEY-----") + pem(),
+            usable: 1, skipped: 1)
+        try expect(
+            "no Base64", text: pem(body: "!!!!") + pem() + pem(body: "AAA") + pem(),
+            usable: 2, skipped: 2)
+        try expect("a key", text: pem("PRIVATE KEY") + pem(), usable: 1, skipped: 1)
+        try expect("DER", der + Data("\r\n".utf8), usable: 1)
+        try expect("DER with padding", der + Data(count: 64), usable: 1)
+        try expect("several in DER", der + der + Data([0xff]) + der, usable: 3)
+        try expect("a broken one in DER", der + broken, usable: 1, skipped: 1)
     }
 }
