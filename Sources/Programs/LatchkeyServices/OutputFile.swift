@@ -102,7 +102,7 @@ package struct OutputFile: Sendable {
         unlink(temporary)
     }
 
-    private static func writeAll(_ bytes: [UInt8], to descriptor: Int32) throws(SystemError) {
+    static func writeAll(_ bytes: [UInt8], to descriptor: Int32) throws(SystemError) {
         var rest = bytes[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }

@@ -16,7 +16,7 @@ struct LatchkeyTool: AsyncParsableCommand {
             Exit codes: \(ExitStatus.allCases.map { "\($0.rawValue) \($0.meaning)" }.joined(separator: ", ")).
             """,
         version: Release.version,
-        subcommands: [DoctorCommand.self, StoreCommand.self],
+        subcommands: [DoctorCommand.self, ConfigCommand.self, StoreCommand.self],
         groupedSubcommands: [
             CommandGroup(
                 name: "Biometric login",

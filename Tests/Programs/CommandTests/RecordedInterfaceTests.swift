@@ -166,6 +166,14 @@ struct RecordedInterfaceTests {
         try await expectRecorded("passkey", "delete", "--all", on: machine)
     }
 
+    @Test func `results for settings have the recorded fields`() async throws {
+        let machine = try Machine(tcti: nil)
+        try await expectRecorded("config", "set", "client-id", "app", on: machine)
+        try await expectRecorded("config", "get", "client-id", on: machine)
+        try await expectRecorded("config", "list", on: machine)
+        try await expectRecorded("config", "unset", "client-id", on: machine)
+    }
+
     @Test(.softwareTPM, .requires(program: "swtpm"))
     func `results for SSH keys have the recorded fields`() async throws {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)

@@ -31,6 +31,7 @@ extension CredentialCommand {
         var operation: String? { "add the credential" }
 
         func perform(in context: CommandContext) async throws -> CredentialReport {
+            try context.settings.check(policy)
             let token = try await Self.token(context.readSecret(), settings: context.settings)
             let store = try await context.credentials()
             try await context.checkSealing(store.records, under: policy)

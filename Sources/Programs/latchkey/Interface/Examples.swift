@@ -8,10 +8,18 @@ enum Examples {
     private static let lines = """
         latchkey doctor
         latchkey doctor --json
+        latchkey config list
+        latchkey config list --json
+        latchkey config get endpoint
+        latchkey config get endpoint --json
+        latchkey config set endpoint https://id.example.org
+        latchkey config set client-id desktop
+        latchkey config unset endpoint
+        latchkey config unset client-id --json
         latchkey store reset
         latchkey store reset --store /srv/copy --yes
         latchkey login
-        latchkey login --endpoint https://id.example.org --client-id desktop
+        latchkey login --device
         latchkey enable
         latchkey enable --policy pin
         latchkey authenticate

@@ -66,6 +66,7 @@ extension KeyCommand {
         var operation: String? { "create a key" }
 
         func perform(in context: CommandContext) async throws -> KeyReport {
+            try context.settings.check(policy)
             if slot != nil, context.settings.token == nil {
                 context.console.warn(
                     "--slot has no effect: only the keys of PIV cards have slots, and no token is configured."

@@ -24,6 +24,7 @@ struct LockerSession {
         allowsOffline: Bool = false
     ) async throws {
         let server = try context.identityServer()
+        let policy = try context.settings.policy(policy)
         let records = try await context.records()
         // The server's address as the enrolment spells it.
         let stored = (try? await StoredEnrolment(of: records))?.issuer

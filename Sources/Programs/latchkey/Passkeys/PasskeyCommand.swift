@@ -255,11 +255,12 @@ extension PasskeyCommand {
         /// The options of the service. The other options concern servers and output, which the
         /// service does not use.
         private var serviceArguments: [String] {
-            let names = [
-                "container", "store", "tcti", "token", "token-login", "token-isolation",
-                "pin-source",
+            let shared: [Setting] = [
+                .container, .store, .tcti, .token, .tokenLogin, .tokenIsolation, .pinSource,
             ]
-            var values: [(String, String?)] = names.map { ($0, options.values[$0] ?? nil) }
+            var values: [(String, String?)] = shared.map {
+                ($0.rawValue, options.values[$0] ?? nil)
+            }
             values += [
                 ("presence", options.presence?.rawValue), ("policy", policy?.policy.description),
                 ("relay", relay),

@@ -41,6 +41,7 @@ extension VaultCommand {
         var name: String?
 
         func perform(in context: CommandContext) async throws -> RevokingReport<VaultReport> {
+            try context.settings.check(.none, recovery: "Keep the vault's protection.")
             let session = try await VaultSession(name, in: context)
             let report = VaultReport(try await session.unlocked().downgrade())
             return await context.afterRevoking(report, in: session.space.records)

@@ -63,6 +63,10 @@ extension VaultCommand {
         var operation: String? { "store the vault ‘\(name)’" }
 
         func perform(in context: CommandContext) async throws -> VaultReport {
+            if !biometrics {
+                try context.settings.check(
+                    .none, recovery: Recovery("Require a PIN or fingerprint.", .storeVaultWithPIN))
+            }
             let session = try await VaultSession(
                 name, in: context, protecting: biometrics, under: policy?.policy)
             let vault = try await session.empty()

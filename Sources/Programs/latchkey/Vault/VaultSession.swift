@@ -18,11 +18,11 @@ struct VaultSession {
         _ name: String?, in context: CommandContext, protecting isProtecting: Bool = false,
         under chosen: AccessPolicy? = nil
     ) async throws {
+        var policy = isProtecting ? try context.settings.policy(chosen) : chosen
         let records = try await context.records()
-        var policy = chosen
         if isProtecting {
             let used =
-                if let chosen { chosen } else {
+                if let policy { policy } else {
                     await records.keystore.preferredPolicy(for: .sealing, through: context.presence)
                 }
             try await context.checkSealing(records, under: used)
