@@ -26,17 +26,15 @@ extension Container {
         -> AuthorizeResult
     {
         do {
-            try await checkServer()
-            let server = try await server()
-            try await removeEarlierSession()
+            let server = try await serverOfLogin()
             let request = AuthorizationRequest(
                 clientID: configuration.clientID, scope: LoginEndpoints.scope, options: options,
                 issuer: server.metadata.issuer, requiresIssuer: server.metadata.sendsIssuer,
                 hint: try await hint(server.metadata))
-            try server.client.checkIDTokenAlgorithms()
-            try await records.open(.device, for: prompt("log in to"), authorizedBy: presence)
-            return try await redeem(
-                request.grant(at: server.client.endpoint(.authorization), in: browser), server)
+            let grant = try await request.grant(
+                at: server.client.endpoint(.authorization), in: browser)
+            let (tokens, date) = try await server.exchange(grant)
+            return try await accept(tokens, nonce: grant.nonce, date: date, server)
         } catch let failure as AuthorizationFailure {
             throw LoginError(.authorization(failure)).during("log in")
         } catch {
@@ -50,15 +48,32 @@ extension Container {
         return try await rows.hint(for: prompt("log in to")).map { .idToken($0) }
     }
 
-    private func redeem(
-        _ grant: AuthorizationGrant, _ server: LoginEndpoints
+    /// The server of a new login, after all checks that need no user.
+    ///
+    /// - Parameter check: Checks that the server offers this kind of login.
+    func serverOfLogin(_ check: (LoginEndpoints) throws -> Void = { _ in }) async throws
+        -> LoginEndpoints
+    {
+        try await checkServer()
+        let server = try await server()
+        try check(server)
+        try await removeEarlierSession()
+        try server.client.checkIDTokenAlgorithms()
+        try await records.open(.device, for: prompt("log in to"), authorizedBy: presence)
+        return server
+    }
+
+    /// Verifies the tokens of a login, and makes them the current session.
+    ///
+    /// - Parameter nonce: The nonce of the request; nil if it had none.
+    func accept(
+        _ tokens: TokenResponse, nonce: String?, date: Date?, _ server: LoginEndpoints
     ) async throws -> AuthorizeResult {
-        let (tokens, date) = try await server.exchange(grant)
-        return try await adopt(tokens, keyID: nil, server) { [configuration] in
+        try await adopt(tokens, keyID: nil, server) { [configuration] in
             let compact = try tokens.required(.idToken, for: LoginErrorCode.self)
             try await server.client.verifySignature(of: compact, with: server.client.keys())
             return try server.client.claims(
-                of: compact, .init(nonce: grant.nonce, accessToken: tokens.accessToken),
+                of: compact, .init(nonce: nonce, accessToken: tokens.accessToken),
                 now: configuration.now(),
                 serverDate: date
             ).sub

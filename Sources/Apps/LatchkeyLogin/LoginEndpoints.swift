@@ -116,6 +116,15 @@ struct LoginEndpoints: Sendable {
         return (response.tokens(), response.date)
     }
 
+    /// Waits until the user has logged in on any device.
+    func exchange(_ authorization: DeviceAuthorization, clock: some Clock<Duration>)
+        async throws(LoginError) -> (TokenResponse, date: Date?)
+    {
+        let response = try await client.redeem(
+            authorization, [("x_device_info", try deviceInfo())], clock: clock)
+        return (response.tokens(), response.date)
+    }
+
     /// Uses a refresh token. The refresh token of the response must be stored before the response
     /// is checked.
     func refresh(_ token: SecretBytes) async throws(LoginError) -> (TokenResponse, date: Date?) {

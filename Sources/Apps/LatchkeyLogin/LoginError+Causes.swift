@@ -9,6 +9,7 @@ extension LoginErrorCode: OAuthErrorCode {
             case .transport(let error): error.code == .cancelled ? .cancelled : .network
             case .refused(let refusal): Self(refusal)
             case .authorization(.refused(let error)): Self(ServerRefusal(error, status: nil))
+            case .missingEndpoint(.deviceAuthorization): .unsupported
             case .malformed, .tokens, .metadata, .missingEndpoint, .authorization(.otherIssuer):
                 .invalidResponse
             case .idToken(.clock): .clockSkew

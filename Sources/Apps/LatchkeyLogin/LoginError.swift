@@ -58,7 +58,8 @@ public enum LoginErrorCode: String, LatchkeyErrorCode {
     case invalidResponse
     /// An ID token is not from the server, not for this program, not for this login, or too old.
     case invalidToken
-    /// The server signs ID tokens with an algorithm that is not supported.
+    /// The server signs ID tokens with an algorithm that is not supported, or does not offer this
+    /// kind of login.
     case unsupported
     /// An argument is out of its bounds.
     case invalidInput

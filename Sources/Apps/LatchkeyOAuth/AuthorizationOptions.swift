@@ -15,6 +15,8 @@ public struct AuthorizationOptions: Hashable, Sendable {
     let prompt: [Prompt]
     let uiLocales: [String]
     package let timeout: Duration
+    /// The loopback port that the browser returns to; nil for a free one.
+    package var callbackPort: UInt16?
 
     /// - Parameters:
     ///   - prompt: The requested pages. If empty, the server decides.

@@ -26,14 +26,14 @@ struct LoopbackListener: Sendable {
     private let server: ConnectionServer
     private let answers: AsyncStream<AuthorizationAnswer>
 
-    /// Listens on a free port.
-    ///
     /// - Parameters:
+    ///   - port: The port; nil for a free one.
     ///   - page: Returns the URL of the login page for a redirect URI.
     ///   - notify: Shows the user why a request was refused, once for each cause.
     ///   - accept: Parses the query of a request; nil if it is not a response to the authorization
     ///     request.
     static func start(
+        port chosen: UInt16? = nil,
         page: @escaping @Sendable (_ redirectURI: String) -> String,
         notify: @escaping @Sendable (_ notice: String) -> Void = { _ in },
         accept: @escaping @Sendable (_ query: String) -> AuthorizationAnswer?
@@ -41,12 +41,12 @@ struct LoopbackListener: Sendable {
         let socket: ListeningSocket
         do throws(SystemError) {
             // Connections of all users share this queue until they are accepted.
-            socket = try .loopback(queue: 128)
+            socket = try .loopback(port: chosen ?? 0, queue: 128)
         } catch {
-            throw .noPort("\(error)")
+            throw .noPort(chosen, "\(error)")
         }
         guard let port = TCPSocket.End(ownOf: socket.descriptor)?.port else {
-            throw .noPort("the system does not show the port")
+            throw .noPort(chosen, "the system does not show the port")
         }
         let origin = "http://127.0.0.1:\(port)"
         let (answers, continuation) = AsyncStream.makeStream(of: AuthorizationAnswer.self)
@@ -70,7 +70,9 @@ struct LoopbackListener: Sendable {
                     .serve { responder.reply(to: $0, fromKnownUser: owner == .thisUser) }
             }
         }
-        guard server.start() else { throw .noPort("the system has no more threads or files") }
+        guard server.start() else {
+            throw .noPort(chosen, "the system has no more threads or files")
+        }
         return LoopbackListener(
             redirectURI: origin + path, link: origin + link.path, socket: socket, server: server,
             answers: answers)

@@ -51,7 +51,7 @@ package enum OAuthFailure: Error, Sendable {
     fileprivate var underlying: UnderlyingError? {
         switch self {
         case .transport(let error): error.underlying
-        case .authorization(.noPort(let cause)): UnderlyingError(layer: "nio", text: cause)
+        case .authorization(.noPort(_, let cause)): UnderlyingError(layer: "nio", text: cause)
         case .invalidAddress, .refused, .malformed, .metadata, .missingEndpoint, .idToken, .tokens,
             .authorization, .attestation:
             nil
@@ -77,6 +77,9 @@ package enum OAuthFailure: Error, Sendable {
                 switch name {
                 case .revocation: "Remove the tokens from this device."
                 case .introspection: "Request the user's data instead."
+                case .deviceAuthorization:
+                    Recovery(
+                        "Log in with a browser that reaches this machine.", .forwardLogin)
                 case .userInfo: "Use the claims of the ID token."
                 case .attestation: "Nothing has to be done: this server takes no proofs about TPMs."
                 default: checkServer

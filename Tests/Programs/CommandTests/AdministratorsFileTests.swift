@@ -26,15 +26,17 @@ struct AdministratorsFileTests {
         let settings = try #require(list.json()["settings"]?.array)
         func row(_ name: String) -> JSON? { settings.first { $0["name"]?.string == name } }
         #expect(
-            row("client-id") == [
-                "name": "client-id", "value": "app", "source": "administrator",
-                "place": .string(Self.path), "isFixed": false,
-            ])
+            row("client-id")
+                == .object([
+                    "name": "client-id", "value": "app", "source": "administrator",
+                    "place": .string(Self.path), "isFixed": false,
+                ]))
         #expect(
-            row("minimum-policy") == [
-                "name": "minimum-policy", "value": "pin", "source": "administrator",
-                "place": .string(Self.path), "isFixed": true,
-            ])
+            row("minimum-policy")
+                == .object([
+                    "name": "minimum-policy", "value": "pin", "source": "administrator",
+                    "place": .string(Self.path), "isFixed": true,
+                ]))
         let doctor = try await file.run("doctor", "--json", on: machine, as: Self.nobody)
         let check = try doctor.json()["checks"]?.array?.first { $0["name"] == "settings" }
         #expect(check?["state"] == "ok")
@@ -104,7 +106,7 @@ struct AdministratorsFileTests {
     {
         let file = try await AdministratorsFile("{\"fixed\": \(rule.json(rule.fixed))}")
         func outcomes(_ value: String) async throws -> [(place: String, outcome: Outcome)] {
-            var outcomes: [(String, Outcome)] = []
+            var outcomes: [(place: String, outcome: Outcome)] = []
             if let option = rule.option(value) {
                 let machine = try Machine(tcti: nil)
                 let command = ["status", "--json"] + option

@@ -62,10 +62,11 @@ struct ConfigCommandTests {
             extra: ["LATCHKEY_TOKEN_LOGIN": "reader", "TPM2TOOLS_TCTI": "swtpm:port=1"])
         func expect(_ name: String, _ value: JSON, _ source: String, _ place: JSON) throws {
             #expect(
-                try setting(name, outcome) == [
-                    "name": .string(name), "value": value, "source": .string(source),
-                    "place": place, "isFixed": false,
-                ])
+                try setting(name, outcome)
+                    == .object([
+                        "name": .string(name), "value": value, "source": .string(source),
+                        "place": place, "isFixed": false,
+                    ]))
         }
         try expect("client-id", "given", "option", "--client-id")
         try expect("token-login", "reader", "variable", "LATCHKEY_TOKEN_LOGIN")

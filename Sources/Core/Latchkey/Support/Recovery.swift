@@ -37,7 +37,7 @@ package struct Recovery: Hashable, Sendable {
         case forgetKey, choosePolicy, requireFinger, listSSHKeys, offerWithoutVerification
         case restartReader, listPasskeys, deletePasskey, storeVaultWithPIN, omitShares
         case showAttestation, chooseIssuer, enrolAttestation, forgetAttestation, enrolBroker
-        case chooseServer, login, authenticate, enable, disable, forceLogout
+        case chooseServer, login, forwardLogin, authenticate, enable, disable, forceLogout
     }
 }
 

@@ -36,11 +36,13 @@ struct CommandContext: Sendable {
         browser = SystemBrowser(
             environment: environment,
             message: {
-                console.say($0)
+                for line in $0.split(separator: "\n") { console.say(String(line)) }
                 console.say(
                     "If the page does not know the app, press Ctrl-C and check --client-id.")
             },
-            warning: { console.warn($0) })
+            warning: {
+                for line in $0.split(separator: "\n") { console.warn(String(line)) }
+            })
     }
 
     /// Opens the store; creates it if it does not exist.

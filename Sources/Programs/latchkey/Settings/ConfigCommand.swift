@@ -86,11 +86,11 @@ extension ConfigCommand {
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
         @Argument(help: nameHelp, completion: names) var name: String
 
-        func validate() throws { _ = try setting(name) }
+        func validate() throws { _ = try ConfigCommand.setting(name) }
 
         func perform(on console: Console, environment: [String: String]) throws -> SettingReport {
             let report = SettingReport(
-                try setting(name), in: try values(environment), environment)
+                try ConfigCommand.setting(name), in: try values(environment), environment)
             guard report.value.value != nil else {
                 throw KeystoreError(
                     operation: "get the setting", code: .notFound,
@@ -111,7 +111,7 @@ extension ConfigCommand {
         @Argument(help: "The value.") var value: String
 
         func validate() throws {
-            let setting = try setting(name)
+            let setting = try ConfigCommand.setting(name)
             guard !value.isEmpty else {
                 throw ValidationError(
                     "The value is empty. ‘latchkey config unset \(setting.rawValue)’ removes the setting."
@@ -120,7 +120,7 @@ extension ConfigCommand {
         }
 
         func perform(on console: Console, environment: [String: String]) throws -> ChangeReport {
-            let setting = try setting(name)
+            let setting = try ConfigCommand.setting(name)
             let checked = try ProgramSettings(
                 checking: value, of: setting, environment: environment)
             if let endpoint = checked.endpoint { try checked.check(endpoint: endpoint) }
@@ -152,11 +152,11 @@ extension ConfigCommand {
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
         @Argument(help: nameHelp, completion: names) var name: String
 
-        func validate() throws { _ = try setting(name) }
+        func validate() throws { _ = try ConfigCommand.setting(name) }
 
         func perform(on console: Console, environment: [String: String]) throws -> ChangeReport {
             var file = try file(environment)
-            guard file.values.removeValue(forKey: try setting(name)) != nil else {
+            guard file.values.removeValue(forKey: try ConfigCommand.setting(name)) != nil else {
                 throw KeystoreError(
                     operation: "unset the setting", code: .notFound,
                     reason: "\(file.path) does not set ‘\(name)’",
