@@ -282,8 +282,9 @@ let programTests: Room = [
     "PresenceBrokerTests": hardwareWorld + " LatchkeyPresence LatchkeyVault latchkey-presenced",
     "CommandTests": """
     \(hardwareWorld) LatchkeyJOSE LatchkeySSH LatchkeyServices LatchkeyVault RawDatabase VirtualSmartCard
-    device-server greeting latchkey latchkey-agent latchkey-demo latchkey-identity
-    latchkey-passkeys latchkey-presenced notes GRDB Subprocess SystemPackage
+    credentials device-server greeting latchkey latchkey-agent latchkey-demo latchkey-identity
+    latchkey-passkeys latchkey-presenced locker login notes vault GRDB Subprocess
+    SystemPackage
     """,
 ]
 let testingTests: Room = [
@@ -305,9 +306,13 @@ let testingTests: Room = [
 /// The programs of the package `Examples`, so that the tests build and run them, with an app's
 /// settings and access.
 let examples: [Target] = [
+    ("credentials", "Latchkey LatchkeyCredentials LatchkeyPresence LatchkeyTPM"),
     ("device-server", "Crypto Hummingbird Latchkey LatchkeyRelyingParty LatchkeySQLite"),
     ("greeting", "Latchkey LatchkeyPresence LatchkeyTPM"),
+    ("locker", "Latchkey LatchkeyLocker LatchkeyPresence LatchkeyTPM"),
+    ("login", "Latchkey LatchkeyLogin LatchkeyPresence LatchkeyTPM"),
     ("notes", "Latchkey LatchkeyLogin LatchkeyPresence LatchkeyTPM LatchkeyVault"),
+    ("vault", "Latchkey LatchkeyPresence LatchkeyTPM LatchkeyVault"),
 ].map {
     .executableTarget(
         name: $0, dependencies: dependencies($1), path: "Examples/Sources/\($0)",
