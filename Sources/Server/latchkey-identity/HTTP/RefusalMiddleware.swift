@@ -44,6 +44,11 @@ struct RefusalMiddleware: RouterMiddleware {
                     OAuthError.invalidToken(error.message).bearerChallenge
             }
             return response
+        } catch let error as HTTPError
+            where error.status == .notFound
+            && request.headers[.accept]?.contains("text/html") == true
+        {
+            return Page.notFound.response(status: .notFound)
         } catch let error as HTTPError {
             return try error.response(from: request, context: context)
         } catch let error as SQLFailure {
