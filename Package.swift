@@ -99,6 +99,7 @@ let products: [String: Target.Dependency] = [
     "SystemPackage": product("SystemPackage", "swift-system", forNetwork),
     "NIOCore": product("NIOCore", "swift-nio", forPrograms),
     "NIOPosix": product("NIOPosix", "swift-nio", forPrograms),
+    "NIOSSL": product("NIOSSL", "swift-nio-ssl", forPrograms),
     "ArgumentParser": product("ArgumentParser", "swift-argument-parser", forPrograms),
     "Logging": product("Logging", "swift-log", forPrograms),
     "UnixSignals": product("UnixSignals", "swift-service-lifecycle", forPrograms),
@@ -283,7 +284,7 @@ let programTests: Room = [
     "CommandTests": """
     \(hardwareWorld) LatchkeyJOSE LatchkeySSH LatchkeyServices LatchkeyVault RawDatabase VirtualSmartCard
     credentials device-server greeting latchkey latchkey-agent latchkey-demo latchkey-identity
-    latchkey-passkeys latchkey-presenced locker login notes vault GRDB Subprocess
+    latchkey-passkeys latchkey-presenced locker login mutual-tls notes vault GRDB Subprocess
     SystemPackage
     """,
 ]
@@ -311,6 +312,12 @@ let examples: [Target] = [
     ("greeting", "Latchkey LatchkeyPresence LatchkeyTPM"),
     ("locker", "Latchkey LatchkeyLocker LatchkeyPresence LatchkeyTPM"),
     ("login", "Latchkey LatchkeyLogin LatchkeyPresence LatchkeyTPM"),
+    (
+        "mutual-tls",
+        """
+        Latchkey LatchkeyCertificates LatchkeyPresence LatchkeyTPM NIOCore NIOPosix NIOSSL X509
+        """
+    ),
     ("notes", "Latchkey LatchkeyLogin LatchkeyPresence LatchkeyTPM LatchkeyVault"),
     ("vault", "Latchkey LatchkeyPresence LatchkeyTPM LatchkeyVault"),
 ].map {
@@ -369,6 +376,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
         .package(url: "https://github.com/apple/swift-system", from: "1.8.1"),
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(
