@@ -63,7 +63,8 @@ struct LockerExample {
                 records: RecordContainer(store: store, keystore: keystore),
                 presence: TerminalPresence(application: "Locker"),
                 channel: BrowserChannel(SystemBrowser(environment: environment, message: tell)),
-                easyAccessPolicy: .pin, offlineVerification: OfflineVerification()))
+                easyAccessPolicy: .pin, offlineVerification: OfflineVerification(),
+                logger: NoLog()))
     }
 
     /// Starts the session that opens the level. The first one enrols this machine, with a login in
@@ -87,4 +88,9 @@ struct LockerExample {
     @Sendable static func tell(_ text: String) {
         try? FileHandle.standardError.write(contentsOf: Data("\(text)\n".utf8))
     }
+}
+
+/// Discards the log. Without a logger, a debug build prints it.
+struct NoLog: Logger {
+    func handleLogMessage(_ message: String, level: LogLevel) {}
 }

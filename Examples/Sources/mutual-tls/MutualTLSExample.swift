@@ -23,14 +23,10 @@ struct MutualTLSExample {
         do {
             try await run(Array(CommandLine.arguments.dropFirst()))
         } catch {
-            tell(error)
+            let text = "\(error) \((error as? any ReportableError)?.recovery ?? "")\n"
+            try? FileHandle.standardError.write(contentsOf: Data(text.utf8))
             exit(1)
         }
-    }
-
-    @Sendable static func tell(_ error: any Error) {
-        let text = "\(error) \((error as? any ReportableError)?.recovery ?? "")\n"
-        try? FileHandle.standardError.write(contentsOf: Data(text.utf8))
     }
 
     static func run(_ arguments: [String]) async throws {
@@ -74,7 +70,7 @@ struct MutualTLSExample {
             NIOSSLPrivateKey(
                 customPrivateKey: TLSKey(
                     key: key, keystore: identity.keystore, presence: Identity.presence,
-                    reason: "log in to \(host)", failed: tell)))
+                    reason: "log in to \(host)")))
         let context = try NIOSSLContext(configuration: configuration)
 
         let connection = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)

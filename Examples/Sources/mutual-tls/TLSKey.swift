@@ -10,8 +10,6 @@ struct TLSKey: NIOSSLCustomPrivateKey, Hashable {
     let presence: any PresenceAuthority
     /// The text of the prompt.
     let reason: String
-    /// Gets the cause if signing fails: the error of the handshake does not contain it.
-    let failed: @Sendable (any Error) -> Void
 
     var signatureAlgorithms: [SignatureAlgorithm] { [.ecdsaSecp256R1Sha256] }
 
@@ -19,15 +17,10 @@ struct TLSKey: NIOSSLCustomPrivateKey, Hashable {
         channel: any Channel, algorithm: SignatureAlgorithm, data: ByteBuffer
     ) -> EventLoopFuture<ByteBuffer> {
         channel.eventLoop.makeFutureWithTask {
-            do {
-                let signature = try await keystore.sign(
-                    MessageDigest(sha256: data.readableBytesView), with: key,
-                    for: PromptContext(reason: reason), authorizedBy: presence)
-                return ByteBuffer(bytes: try signature.derRepresentation)
-            } catch {
-                failed(error)
-                throw error
-            }
+            let signature = try await keystore.sign(
+                MessageDigest(sha256: data.readableBytesView), with: key,
+                for: PromptContext(reason: reason), authorizedBy: presence)
+            return ByteBuffer(bytes: try signature.derRepresentation)
         }
     }
 

@@ -2,6 +2,7 @@ import Foundation
 import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
+import SystemPackage
 import Testing
 
 /// The TLS client of `Examples/` with OpenSSL's server, which requires a certificate.
