@@ -64,7 +64,7 @@ struct AgentProgram: ServiceProgram {
                 log, notification: DesktopNotification(environment: environment)), log: log
         ) { (settings.pinSource ?? .pinentry).obstacle(environment: environment) }
         let observer = Task {
-            await SessionLockObserver().repeatedly {
+            await SessionLockObserver().repeatedly { _ in
                 await service.lock()
             } onFirstFailure: {
                 log.notice(

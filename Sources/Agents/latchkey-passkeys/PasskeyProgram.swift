@@ -46,7 +46,8 @@ struct PasskeyProgram: ServiceProgram {
             settings, pins: pins, observer: observer, environment: environment, log: log)
         log.info("serving passkeys")
         try await PasskeyService(
-            connection: connection, authenticator: authenticator, observer: observer, log: log
+            connection: connection, authenticator: authenticator, observer: observer,
+            display: environment["DISPLAY"], log: log
         )
         .run(ready: Bus.notifyReady)
         try Task.checkCancellation()
