@@ -29,13 +29,14 @@ enrol() {
     says "a finger is enrolled" 'enroll-completed'
     wait $!
 }
-finger_windows() { [ "$(grep -c 'Touch the fingerprint reader' /home/ada/prompts)" -ge "$1" ]; }
-# answer FINGER…: touches the sensor with one finger for each window of Ada that asks for one. The sensor forgets a finger that
-# comes before it waits for one.
+asks_for_finger() { grep -q 'Touch the fingerprint reader' /home/ada/prompts; }
+sensor_waits() {
+    busctl get-property net.reactivated.Fprint /net/reactivated/Fprint/Device/0 net.reactivated.Fprint.Device finger-needed |
+        grep -q true
+}
+# answer FINGER…: touches the sensor with one finger after the other while a window of Ada asks for one. The sensor forgets a finger
+# that comes before it waits for one.
 answer() {
-    windows=0
-    for finger; do
-        windows=$((windows + 1))
-        wait_for finger_windows $windows && sleep 2 && scan "$finger"
-    done
+    wait_for asks_for_finger
+    for finger; do wait_for sensor_waits && scan "$finger"; done
 }
