@@ -110,6 +110,8 @@ struct APIError: Error, Sendable, Encodable {
         code: 401)
     static let rateLimited = APIError(
         name: "TooManyRequest", reason: "RateLimited", message: "request rate limited", code: 429)
+    static let invalidGrant = APIError(
+        name: "Forbidden", reason: "InvalidGrant", message: "invalid refresh token", code: 403)
     static let identityNotFound = APIError(
         name: "NotFound", reason: "IdentityNotFound", message: "identity not found", code: 404)
 }
