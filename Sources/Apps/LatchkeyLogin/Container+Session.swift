@@ -115,9 +115,7 @@ extension Container {
         recovery: String = "Log in, then try again."
     ) async throws -> (session: LoginSession, access: LoginAccessToken) {
         guard let session = try await refreshedSession(), let access = session.access else {
-            throw LoginError(
-                code: .unauthenticated, reason: "no user is logged in, or the session has ended",
-                recovery: recovery)
+            throw LoginError.unauthenticated(recovery: recovery)
         }
         return (session, access)
     }

@@ -88,6 +88,28 @@ extension LoginError {
         )
     }
 
+    static var otherUser: LoginError {
+        LoginError(
+            code: .userMismatch,
+            reason: "a different user was authenticated than the one who is logged in",
+            recovery: "Authenticate as the user who is logged in, or log out first.")
+    }
+
+    static var cannotReauthenticate: LoginError {
+        LoginError(
+            code: .cannotReauthenticate,
+            reason: "the server cannot authenticate the session's user again",
+            recovery: "Log out, then log in again.")
+    }
+
+    static func unauthenticated(
+        recovery: String = "Log in, then try again."
+    ) -> LoginError {
+        LoginError(
+            code: .unauthenticated, reason: "no user is logged in, or the session has ended",
+            recovery: Recovery(recovery))
+    }
+
     /// - Parameter seconds: How far this machine's clock is ahead of the server's; negative when it
     ///   is behind.
     static func clockSkew(seconds: Double) -> LoginError {

@@ -18,21 +18,23 @@ extension AuthorizationRequest {
             page: { url(at: page, redirectURI: $0) }, notify: { browser.show($0) },
             accept: { self.answer($0) })
         defer { listener.close() }
-        let answer = try await show(listener, in: browser)
+        let answer = try await listener.answer(in: browser, within: options.timeout)
         return AuthorizationGrant(
             code: try answer.get(), codeVerifier: pkce.verifier, redirectURI: listener.redirectURI,
             nonce: nonce)
     }
+}
 
-    /// Opens the page and waits for the answer. ``Browser/open(_:)`` may return before or after the
+extension LoopbackListener {
+    /// Opens the link and waits for the answer. ``Browser/open(_:)`` may return before or after the
     /// answer.
-    private func show(_ listener: LoopbackListener, in browser: any Browser) async throws
-        -> AuthorizationAnswer
-    {
+    func answer(
+        in browser: any Browser, within timeout: Duration
+    ) async throws -> AuthorizationAnswer {
         try await withThrowingTaskGroup(of: AuthorizationAnswer?.self) { group in
-            group.addTask { try await listener.answer(within: options.timeout) }
+            group.addTask { try await answer(within: timeout) }
             group.addTask {
-                try await browser.open(listener.link)
+                try await browser.open(link)
                 return nil
             }
             defer { group.cancelAll() }

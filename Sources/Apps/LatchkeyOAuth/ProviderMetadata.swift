@@ -103,6 +103,12 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
         self[.authorization]?.onSameOrigin(path: "/oauth2/challenge")
     }
 
+    /// The endpoint that issues the tokens with which an app opens the server's pages. It has the
+    /// origin of the authorization endpoint.
+    package var appSessionToken: Endpoint? {
+        self[.authorization]?.onSameOrigin(path: "/oauth2/app_session_token")
+    }
+
     /// Checks that none of the endpoints can get secrets of a login at another server.
     ///
     /// A malicious server can name an honest server's authorization endpoint and its own token

@@ -3,11 +3,13 @@ import Hummingbird
 import Latchkey
 import LatchkeyJOSE
 
-/// Opens this server's own pages for the user of an app, in the protocol of deployed Authgear servers.
+/// Opens this server's own pages for the user of an app, in the protocol of deployed Authgear
+/// servers.
 ///
-/// The app exchanges its refresh token for a token that works once. It opens the authorization endpoint
-/// in a browser with `response_type=none` and that token as the `login_hint`. The browser then has a
-/// session for the settings pages, which ends with the app's session. It cannot log in to other apps.
+/// The app exchanges its refresh token for a token that works once. It opens the authorization
+/// endpoint in a browser with `response_type=none` and that token as the `login_hint`. The browser
+/// then has a session for the settings pages, which ends with the app's session. It cannot log in
+/// to other apps.
 struct AppSessionEndpoint: Sendable {
     /// The `response_type` of a request without an answer to the app.
     static let type = "none"
