@@ -36,6 +36,26 @@ struct IdentityServerTests {
         await #expect(throws: credentials(.signInAgain)) { try await store.store(second).refresh() }
     }
 
+    @Test func `a refresh token from elsewhere gives a token, once`() async throws {
+        let bench = try Bench()
+        try await IdentityProcess.withRunning(["--demo"]) { server in
+            let store = try await bench.start(
+                transport: CurlTransport(), configuration: CredentialConfiguration())
+            let context = Token.Context(issuer: server.endpoint, clientID: server.clientID)
+            let first = try Token(response: try await signIn(server), context: context)
+            let client = try store.store(first).oauth2
+            let refreshToken = try #require(first.refreshToken)
+            let token = try await Token.from(refreshToken: refreshToken, using: client)
+            #expect(token.context == context)
+            #expect(token.subject == first.subject)
+            #expect(token.refreshToken != refreshToken)
+            #expect(try await client.userInfo(token: token).subject == first.subject)
+            await #expect(throws: credentials(.signInAgain)) {
+                try await Token.from(refreshToken: refreshToken, using: client)
+            }
+        }
+    }
+
     /// Signs in on the server's page, and exchanges the code.
     private func signIn(_ server: IdentityProcess) async throws -> Data {
         let (verifier, redirectURI) = (
