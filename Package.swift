@@ -99,6 +99,7 @@ let products: [String: Target.Dependency] = [
     "SystemPackage": product("SystemPackage", "swift-system", forNetwork),
     "NIOCore": product("NIOCore", "swift-nio", forPrograms),
     "NIOPosix": product("NIOPosix", "swift-nio", forPrograms),
+    "NIOSSL": product("NIOSSL", "swift-nio-ssl", forPrograms),
     "ArgumentParser": product("ArgumentParser", "swift-argument-parser", forPrograms),
     "Logging": product("Logging", "swift-log", forPrograms),
     "UnixSignals": product("UnixSignals", "swift-service-lifecycle", forPrograms),
@@ -282,8 +283,9 @@ let programTests: Room = [
     "PresenceBrokerTests": hardwareWorld + " LatchkeyPresence LatchkeyVault latchkey-presenced",
     "CommandTests": """
     \(hardwareWorld) LatchkeyJOSE LatchkeySSH LatchkeyServices LatchkeyVault RawDatabase VirtualSmartCard
-    device-server greeting latchkey latchkey-agent latchkey-demo latchkey-identity
-    latchkey-passkeys latchkey-presenced notes GRDB Subprocess SystemPackage
+    credentials device-server greeting latchkey latchkey-agent latchkey-demo latchkey-identity
+    latchkey-passkeys latchkey-presenced locker login mutual-tls notes vault GRDB Subprocess
+    SystemPackage
     """,
 ]
 let testingTests: Room = [
@@ -305,9 +307,19 @@ let testingTests: Room = [
 /// The programs of the package `Examples`, so that the tests build and run them, with an app's
 /// settings and access.
 let examples: [Target] = [
+    ("credentials", "Latchkey LatchkeyCredentials LatchkeyPresence LatchkeyTPM"),
     ("device-server", "Crypto Hummingbird Latchkey LatchkeyRelyingParty LatchkeySQLite"),
     ("greeting", "Latchkey LatchkeyPresence LatchkeyTPM"),
+    ("locker", "Latchkey LatchkeyLocker LatchkeyPresence LatchkeyTPM"),
+    ("login", "Latchkey LatchkeyLogin LatchkeyPresence LatchkeyTPM"),
+    (
+        "mutual-tls",
+        """
+        Latchkey LatchkeyCertificates LatchkeyPresence LatchkeyTPM NIOCore NIOPosix NIOSSL X509
+        """
+    ),
     ("notes", "Latchkey LatchkeyLogin LatchkeyPresence LatchkeyTPM LatchkeyVault"),
+    ("vault", "Latchkey LatchkeyPresence LatchkeyTPM LatchkeyVault"),
 ].map {
     .executableTarget(
         name: $0, dependencies: dependencies($1), path: "Examples/Sources/\($0)",
@@ -364,6 +376,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
         .package(url: "https://github.com/apple/swift-system", from: "1.8.1"),
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(

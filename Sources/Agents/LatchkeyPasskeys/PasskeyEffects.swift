@@ -25,17 +25,16 @@ package protocol PasskeyEffects: Sendable {
 
     /// The user verification of one request: a PIN that the hardware accepted also answers its
     /// later prompts.
-    func verification(for question: PasskeyQuestion) -> any PresenceAuthority
+    func verification(for question: PasskeyQuestion) -> PresenceSession
 
     /// Creates the keys of a new passkey. `macKey` is nil if the hardware has no keys for PRF.
     func createKeys(
-        withMACKey: Bool, for question: PasskeyQuestion,
-        authorizedBy presence: any PresenceAuthority
+        withMACKey: Bool, for question: PasskeyQuestion, authorizedBy presence: PresenceSession
     ) async throws(CTAPStatus) -> (key: HardwareKey, macKey: SealedSecret?)
 
     /// Verifies the user and signs.
     func sign(
-        _ use: PasskeyUse, authorizedBy presence: any PresenceAuthority
+        _ use: PasskeyUse, authorizedBy presence: PresenceSession
     ) async throws(CTAPStatus) -> ECDSASignature
 
     /// Stores a new passkey durably, in place of those that it replaces.

@@ -45,25 +45,14 @@ package struct PasskeyEngine: PasskeyEffects {
         return CTAPStatus(error)
     }
 
-    private func isLockedOut() async -> Bool {
-        (try? await keystore.pinStatus())?.isLockedOut != false
-    }
-
-    /// Uses the hardware for a question that the user has accepted. A rejected PIN or fingerprint
-    /// is requested once more, if a person reads the request. The user is told why the use failed.
+    /// Uses the hardware for a question that the user has accepted, with a second attempt. The user
+    /// is told why the use failed.
     private func use<Value: Sendable>(
-        for question: PasskeyQuestion, authorizedBy presence: any PresenceAuthority,
+        for question: PasskeyQuestion, authorizedBy presence: PresenceSession,
         _ body: @Sendable () async throws(KeystoreError) -> Value
     ) async throws(CTAPStatus) -> Value {
         do throws(KeystoreError) {
-            do throws(KeystoreError) {
-                return try await body()
-            } catch {
-                guard error.code == .wrongProof, presence.isInteractive, !Task.isCancelled,
-                    await !isLockedOut()
-                else { throw error }
-                return try await body()
-            }
+            return try await presence.withSecondAttempt(body)
         } catch {
             if error.code != .cancelled, !Task.isCancelled {
                 await prompt.report(error, of: question)
@@ -90,7 +79,7 @@ package struct PasskeyEngine: PasskeyEffects {
         await prompt.refusal(of: question)
     }
 
-    package func verification(for question: PasskeyQuestion) -> any PresenceAuthority {
+    package func verification(for question: PasskeyQuestion) -> PresenceSession {
         let (keystore, store) = (keystore, store)
         return PresenceSession(prompt.verification(for: question), acceptsEarlierProof: false) {
             (context, presence) throws(KeystoreError) in
@@ -114,8 +103,7 @@ package struct PasskeyEngine: PasskeyEffects {
     // MARK: Keys
 
     package func createKeys(
-        withMACKey: Bool, for question: PasskeyQuestion,
-        authorizedBy presence: any PresenceAuthority
+        withMACKey: Bool, for question: PasskeyQuestion, authorizedBy presence: PresenceSession
     ) async throws(CTAPStatus) -> (key: HardwareKey, macKey: SealedSecret?) {
         try await use(for: question, authorizedBy: presence) { () throws(KeystoreError) in
             guard let policy = await newPolicy(on: try await keystore.capabilities(), presence)
@@ -142,7 +130,7 @@ package struct PasskeyEngine: PasskeyEffects {
     }
 
     package func sign(
-        _ use: PasskeyUse, authorizedBy presence: any PresenceAuthority
+        _ use: PasskeyUse, authorizedBy presence: PresenceSession
     ) async throws(CTAPStatus) -> ECDSASignature {
         let (key, context) = (use.passkey.key, context(use.question, account: use.account))
         return try await self.use(for: use.question, authorizedBy: presence) {

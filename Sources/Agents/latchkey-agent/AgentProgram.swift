@@ -48,7 +48,7 @@ struct AgentProgram: ServiceProgram {
 
     func serve(environment: [String: String], log: Logger) async throws {
         let settings = try ProgramSettings(
-            options, others: ["agent-socket": agentSocket], environment: environment)
+            options, others: [.agentSocket: agentSocket], environment: environment)
         let presence = BrokeredPresence(
             pins: try settings.pins(environment: environment),
             broker: SystemPresenceBroker { _, _ in }, preferring: settings.preference)
@@ -64,7 +64,7 @@ struct AgentProgram: ServiceProgram {
                 log, notification: DesktopNotification(environment: environment)), log: log
         ) { (settings.pinSource ?? .pinentry).obstacle(environment: environment) }
         let observer = Task {
-            await SessionLockObserver().repeatedly {
+            await SessionLockObserver().repeatedly { _ in
                 await service.lock()
             } onFirstFailure: {
                 log.notice(
@@ -94,12 +94,8 @@ struct AgentProgram: ServiceProgram {
             return usual.hasPrefix("/") ? OtherAgent(path: usual, besides: listener, log: log) : nil
         }
         guard path != "none" else { return nil }
-        guard path.hasPrefix("/") else {
-            throw settings.invalid(
-                "agent-socket", "‘\(path)’ is neither an absolute path nor none")
-        }
         guard let other = OtherAgent(path: path, besides: listener, log: log) else {
-            throw settings.invalid("agent-socket", "‘\(path)’ is the socket of this agent")
+            throw settings.invalid(.agentSocket, "‘\(path)’ is the socket of this agent")
         }
         return other
     }

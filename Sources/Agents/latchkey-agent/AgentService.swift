@@ -208,9 +208,9 @@ actor AgentService {
         _ data: [UInt8], with offered: SSHKeyRecord, through bindings: SessionBindings,
         for prompt: PromptContext, of session: ClientSession, acceptsEarlierProof: Bool
     ) async -> (AgentAnswer, PromptOutcome) {
-        func attempt(_ presence: any PresenceAuthority) async throws(KeystoreError) -> AgentAnswer {
-            // One PIN can open the record keys and the key, if the hardware requires it for both.
-            let presence = PresenceSession(presence, acceptsEarlierProof: acceptsEarlierProof)
+        // One PIN can open the record keys and the key, if the hardware requires it for both.
+        let presence = PresenceSession(presence, acceptsEarlierProof: acceptsEarlierProof)
+        func attempt() async throws(KeystoreError) -> AgentAnswer {
             let records = try await opened().records
             try await settings.checkHardware(of: records)
             let key = try await records.verifiedSSHKey(
@@ -230,15 +230,7 @@ actor AgentService {
             return .signature(SSHPublicKey.encode(signature))
         }
         do throws(KeystoreError) {
-            let answer: AgentAnswer
-            do throws(KeystoreError) { answer = try await attempt(presence) } catch {
-                // The second prompt states the number of attempts. Where the hardware does not
-                // report it, the next wrong PIN could lock the hardware without a word.
-                guard error.code == .wrongProof, let left = error.attemptsLeft, left > 0,
-                    presence.isInteractive, !Task.isCancelled
-                else { throw error }
-                answer = try await attempt(SecondAttempt(authority: presence))
-            }
+            let answer = try await presence.withSecondAttempt(attempt)
             return (answer, answer == .failure ? .undecided : .accepted)
         } catch {
             refusals.failed(error, session, offered, isShown: !Task.isCancelled)
@@ -281,7 +273,8 @@ actor AgentService {
         let new = Opened(
             store: store, records: try await settings.recordsOfAnyHardware(in: store))
         let first = opened ?? new
-        opened = first
+        // A store that cannot be written may be changed or become writable later.
+        if !store.isReadOnly { opened = first }
         return first
     }
 

@@ -1,3 +1,4 @@
+import FoundationEssentials
 import Latchkey
 import LatchkeyPasskeys
 import LatchkeyPresence
@@ -88,7 +89,7 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
     func verification(for question: PasskeyQuestion) -> any PresenceAuthority {
         choice.withLock { $0 = nil }
         return PasskeyVerification(
-            prompt: self, question: question, pins: pins, broker: broker.map(PresenceBroker.init))
+            prompt: self, question: question, pins: pins, broker: broker)
     }
 
     func refusal(of question: PasskeyQuestion) async -> PasskeyChoice {
@@ -192,13 +193,19 @@ private struct PasskeyVerification: PresenceAuthority {
     let question: PasskeyQuestion
     let pins: any PresenceAuthority
     let broker: PresenceBroker?
-    private let rejection = Rejection()
+    /// Whether a window asks for the finger or the PIN.
+    private let isOffered: Flag
 
     init(
         prompt: DesktopPasskeyPrompt, question: PasskeyQuestion, pins: any PresenceAuthority,
-        broker: PresenceBroker?
+        broker: (any ApprovalService)?
     ) {
-        (self.prompt, self.question, self.pins, self.broker) = (prompt, question, pins, broker)
+        let isOffered = Flag()
+        (self.prompt, self.question, self.pins) = (prompt, question, pins)
+        self.isOffered = isOffered
+        self.broker = broker.map {
+            PresenceBroker(PatientReader(broker: $0) { isOffered.isSet.withLock(\.self) })
+        }
     }
 
     /// Each use of a passkey has its own proof.
@@ -207,34 +214,53 @@ private struct PasskeyVerification: PresenceAuthority {
 
     func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
         if request.purpose == .current, question.offersFingerOrPIN, await prompt.isFingerReady() {
+            isOffered.isSet.withLock { $0 = true }
+            defer { isOffered.isSet.withLock { $0 = false } }
             guard await prompt.offerPIN(question) else {
                 return .declined("the user did not allow it")
             }
-        }
-        var request = request
-        if rejection.isLast.withLock(\.self) {
-            request.hint = ["The last PIN was wrong.", request.hint].compactMap(\.self)
-                .joined(separator: " ")
         }
         return try await pins.pin(request)
     }
 
     func notice(_ notice: PresenceNotice) async { await pins.notice(notice) }
 
-    func accepted() {
-        rejection.isLast.withLock { $0 = false }
-        pins.accepted()
+    func accepted() { pins.accepted() }
+    func rejected() { pins.rejected() }
+
+    private final class Flag: Sendable {
+        let isSet = Mutex(false)
+    }
+}
+
+/// A broker whose reader waits again after a finger that does not match, while a window asks for a
+/// finger. The broker limits the attempts.
+private struct PatientReader: ApprovalService {
+    let broker: any ApprovalService
+    let isWindowOpen: @Sendable () -> Bool
+
+    func approve(_ request: ApprovalRequest) async throws(KeystoreError) -> ApprovalAnswer {
+        while true {
+            let answer = try await broker.approve(request)
+            guard case .notRecognised = answer, isWindowOpen(), !Task.isCancelled else {
+                return answer
+            }
+        }
     }
 
-    func rejected() {
-        rejection.isLast.withLock { $0 = true }
-        pins.rejected()
+    func fingerState() async -> FingerState { await broker.fingerState() }
+    func terms(for policy: AccessPolicy) async throws(KeystoreError) -> PresenceTerms {
+        try await broker.terms(for: policy)
     }
-
-    /// Whether the hardware has rejected the last PIN.
-    private final class Rejection: Sendable {
-        let isLast = Mutex(false)
+    func complete(
+        _ ticket: Data, _ use: ApprovalRequest.Use
+    ) async throws(KeystoreError) -> PresenceApproval {
+        try await broker.complete(ticket, use)
     }
+    func makeUserPIN() async throws(KeystoreError) -> UnsetUserPIN {
+        try await broker.makeUserPIN()
+    }
+    func isAbsent() async -> Bool { await broker.isAbsent() }
 }
 
 extension PasskeyQuestion {

@@ -39,14 +39,17 @@ struct PasskeyProgram: ServiceProgram {
 
     func serve(environment: [String: String], log: Logger) async throws {
         let settings = try ProgramSettings(options, environment: environment)
+        let policy = try settings.policy(policy?.policy)
         let pins = try settings.pins(environment: environment)
         let connection = try RelayConnection(path: relay)
         let observer = SessionLockObserver()
         let authenticator = try await authenticator(
-            settings, pins: pins, observer: observer, environment: environment, log: log)
+            settings, pins: pins, policy: policy, observer: observer, environment: environment,
+            log: log)
         log.info("serving passkeys")
         try await PasskeyService(
-            connection: connection, authenticator: authenticator, observer: observer, log: log
+            connection: connection, authenticator: authenticator, observer: observer,
+            display: environment["DISPLAY"], log: log
         )
         .run(ready: Bus.notifyReady)
         try Task.checkCancellation()
@@ -58,10 +61,11 @@ struct PasskeyProgram: ServiceProgram {
     }
 
     private func authenticator(
-        _ settings: ProgramSettings, pins: any PresenceAuthority, observer: SessionLockObserver,
-        environment: [String: String], log: Logger
+        _ settings: ProgramSettings, pins: any PresenceAuthority, policy: AccessPolicy?,
+        observer: SessionLockObserver, environment: [String: String], log: Logger
     ) async throws -> Authenticator {
         let records = try settings.records(in: try await settings.openedStore())
+        try records.store.checkWritable()
         guard let keystore = records.keystore as? any PasskeyKeystore else {
             throw KeystoreError.unsupported(
                 "this hardware's keys cannot be passkeys", recovery: "Use the TPM, without --token."
@@ -83,7 +87,7 @@ struct PasskeyProgram: ServiceProgram {
             isLocked: { await observer.isLocked(display: environment["DISPLAY"]) })
         _ = await prompt.canPrompt()
         let engine = PasskeyEngine(
-            keystore: keystore, store: store, prompt: prompt, policy: policy?.policy,
+            keystore: keystore, store: store, prompt: prompt, policy: policy,
             openers: { HIDNode.ofUser(geteuid())?.openers(user: geteuid()) },
             onFailure: { log.info("a request failed", metadata: ["reason": "\($0)"]) })
         return Authenticator(

@@ -9,8 +9,10 @@ import Logging
 struct PasskeyService: Sendable {
     let connection: RelayConnection
     let authenticator: Authenticator
-    /// Ends the running request when the session locks.
+    /// Ends the running request when the session of its window locks.
     let observer: SessionLockObserver
+    /// The X11 display of the windows.
+    let display: String?
     let log: Logger
 
     /// Serves until the connection ends or the task is cancelled, which closes the prompt of the
@@ -31,8 +33,14 @@ struct PasskeyService: Sendable {
                 recovery: "End other programs.")
         }
         let device = PasskeyHIDDevice(authenticator) { connection.send($0) }
-        let locks = Task { [observer, log] in
-            await observer.repeatedly {
+        let locks = Task { [observer, display, log] in
+            await observer.repeatedly { session in
+                // The lock or the end of another session does not hide the window.
+                if let session {
+                    guard await observer.isLocked(display: display, locking: session) else {
+                        return
+                    }
+                }
                 await device.cancelRequest()
             } onFirstFailure: {
                 log.notice("\($0) A running request continues when the session locks.")

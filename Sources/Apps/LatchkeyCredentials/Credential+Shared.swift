@@ -44,7 +44,7 @@ extension Credential {
         }
     }
 
-    private static var requiredStorage: CredentialStore {
+    static var requiredStorage: CredentialStore {
         get throws {
             guard let storage else { throw CredentialError.notConfigured }
             return storage

@@ -63,7 +63,8 @@ extension CredentialError {
     static func invalidToken(_ reason: String) -> CredentialError {
         CredentialError(
             code: .invalidToken, reason: "the ID token \(reason)",
-            recovery: "Sign in again. If it happens again, do not trust the server.")
+            recovery: "Sign in again. If it happens again, show this text to the server's operator."
+        )
     }
 
     static func unsupported(_ reason: String, recovery: Recovery) -> CredentialError {
@@ -73,7 +74,10 @@ extension CredentialError {
     /// The same error, or `signInAgain` if the server refused the refresh token with
     /// `invalid_grant`.
     var ofRefresh: CredentialError {
-        guard oauthError?.error == "invalid_grant" else { return self }
+        // A server that fails has not decided.
+        guard oauthError?.error == "invalid_grant", details?.isServerFailure != true else {
+            return self
+        }
         return CredentialError(
             code: .signInAgain, reason: "the server no longer accepts the refresh token",
             recovery: "Sign in again.",

@@ -45,9 +45,9 @@ enum CredentialNotification {
             case .created(let credential): (.credentialCreated, credential, nil)
             case .tagsChanged(let credential): (.credentialTagsChanged, credential, nil)
             case .removed(let credential): (.credentialRemoved, credential, nil)
-            case .refreshed(let credential): (.credentialRefreshed, credential, nil)
+            case .refreshed(let credential): (.tokenRefreshed, credential, nil)
             case .refreshFailed(let credential, let error):
-                (.credentialRefreshFailed, credential, error)
+                (.tokenRefreshFailed, credential, error)
             case .unreadable(let error), .failed(let error): (.credentialStorageFailed, nil, error)
             case .claimsNotCopied: (nil, nil, nil)
             }
@@ -70,9 +70,9 @@ extension Notification.Name {
     /// A credential was removed.
     public static let credentialRemoved = Notification.Name("LatchkeyCredentialRemoved")
     /// A credential's token was refreshed.
-    public static let credentialRefreshed = Notification.Name("LatchkeyCredentialRefreshed")
+    public static let tokenRefreshed = Notification.Name("LatchkeyTokenRefreshed")
     /// A credential's token could not be refreshed.
-    public static let credentialRefreshFailed = Notification.Name("LatchkeyCredentialRefreshFailed")
+    public static let tokenRefreshFailed = Notification.Name("LatchkeyTokenRefreshFailed")
     /// The store could not be read or written by an API that can't throw.
     public static let credentialStorageFailed = Notification.Name("LatchkeyCredentialStorageFailed")
 }

@@ -1,25 +1,50 @@
 internal import Latchkey
+internal import LatchkeyJOSE
+internal import LatchkeyOAuth
 
-/// The OAuth 2.0 client of a credential, for operations with other tokens of the same server and
-/// client, for example a token that the app has received and not stored.
+/// An OAuth 2.0 client of one server, for operations with tokens that the app has received and not
+/// stored.
 ///
-/// It does not open the credential's token, so it never prompts. The operations do not change the
-/// store. For the credential's own token, see ``Credential/revoke(type:)``.
+/// It opens no stored token, so it never prompts. The operations do not change the store. For the
+/// token of a credential, see ``Credential/revoke(type:)``.
 public struct OAuth2Client: Sendable {
-    fileprivate let credential: Credential
+    fileprivate let store: CredentialStore
+    /// The server and client. That of a credential is read at each use.
+    fileprivate let context: @Sendable () throws -> Token.Context
 
-    /// The address of the server that issued the credential's token.
+    /// A client that needs no stored token. It sends its requests as the app's shared store does.
+    ///
+    /// - Parameters:
+    ///   - issuer: The server's address: an absolute `https` URL, or `http` on a loopback host. The
+    ///     first operation checks it.
+    ///   - clientID: The OAuth client id.
+    ///   - clientSecret: The client's secret, if any.
+    /// - Throws: ``CredentialError`` before ``CredentialStore/bootstrap(_:)``.
+    public init(issuer: String, clientID: String, clientSecret: String? = nil) throws {
+        let context = Token.Context(
+            issuer: issuer, clientID: clientID, clientSecret: clientSecret)
+        self.init(store: try Credential.requiredStorage) { context }
+    }
+
+    fileprivate init(
+        store: CredentialStore, context: @escaping @Sendable () throws -> Token.Context
+    ) {
+        self.store = store
+        self.context = context
+    }
+
+    /// The server's address.
     ///
     /// - Throws: ``CredentialError`` with code `notFound` if the credential was removed.
     public var issuer: String {
-        get throws { try credential.metadata.server }
+        get throws { try context().issuer }
     }
 
-    /// The OAuth client id of the credential's token.
+    /// The OAuth client id.
     ///
     /// - Throws: ``CredentialError`` with code `notFound` if the credential was removed.
     public var clientID: String {
-        get throws { try credential.metadata.clientID }
+        get throws { try context().clientID }
     }
 
     /// Requests the claims of a token's user (OpenID Connect Core section 5.3).
@@ -63,7 +88,7 @@ public struct OAuth2Client: Sendable {
                     code: .refused, reason: "the token belongs to another server or client",
                     recovery: "Use the ‘oauth2’ of a credential of that server and client.")
             }
-            return try await body(credential.store.server(of: token.context))
+            return try await body(store.server(of: token.context))
         } catch {
             throw error.during(operation)
         }
@@ -71,6 +96,40 @@ public struct OAuth2Client: Sendable {
 }
 
 extension Credential {
-    /// The OAuth 2.0 client of the credential. Does not open the token or prompt.
-    public var oauth2: OAuth2Client { OAuth2Client(credential: self) }
+    /// The OAuth 2.0 client of the credential, without the client's secret. Does not open the token
+    /// or prompt.
+    public var oauth2: OAuth2Client {
+        OAuth2Client(store: store) {
+            let metadata = try self.metadata
+            return Token.Context(issuer: metadata.server, clientID: metadata.clientID)
+        }
+    }
+}
+
+extension Token {
+    /// Uses a refresh token that the app has from elsewhere, for example from an earlier version of
+    /// the app. Store the result at once: most servers accept a refresh token once.
+    ///
+    /// An ID token in the response is validated with the server's keys.
+    ///
+    /// - Throws: ``CredentialError``: `signInAgain` if the server refuses the refresh token,
+    ///   `invalidResponse`, `invalidToken`. The refresh token may then be used up.
+    public static func from(
+        refreshToken: String, using client: OAuth2Client
+    ) async throws -> Token {
+        do {
+            let context = try client.context()
+            let now = client.store.configuration.clock.now
+            let known = Token(
+                id: newID(), issuedAt: now, context: context, idToken: nil,
+                checked: [Member.refreshToken.rawValue: .string(refreshToken)])
+            let server = client.store.server(of: context)
+            let answer = try await server.exchange(known, at: now)
+            if let flaw = answer.flaw { throw flaw }
+            try await server.check(answer, after: known)
+            return answer.token
+        } catch {
+            throw error.during("use the refresh token")
+        }
+    }
 }

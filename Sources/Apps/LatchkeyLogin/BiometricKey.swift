@@ -13,11 +13,11 @@ public struct BiometricKey: Hashable, Sendable, Identifiable {
     /// Whether the server has required that requests of this key name the server and the client.
     let requiresAudience: Bool
     /// The reason why the hardware refused to make the key revocable. Only on the value that
-    /// ``Container/enableBiometric(policy:replacing:)-(AccessPolicy?,_)`` returns; nil on a key
-    /// from the store.
+    /// ``Container/enableBiometric(policy:replacing:reason:)-(AccessPolicy?,_,_)`` returns; nil on
+    /// a key from the store.
     package internal(set) var notRevocableReason: String?
-    /// Whether ``Container/enableBiometric(policy:replacing:)-(AccessPolicy?,_)`` found this key
-    /// enabled and did nothing. False on the values of all other calls.
+    /// Whether ``Container/enableBiometric(policy:replacing:reason:)-(AccessPolicy?,_,_)`` found
+    /// this key enabled and did nothing. False on the values of all other calls.
     public internal(set) var wasAlreadyEnabled = false
 
     /// Two values are equal if they come from the same stored row.

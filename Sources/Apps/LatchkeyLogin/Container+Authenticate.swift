@@ -13,23 +13,29 @@ extension Container {
     /// read again. If that fails too, and the clocks agree, the server does not know the key. The
     /// key is then removed.
     ///
+    /// - Parameter reason: The reason in the prompt, as the end of "APPLICATION asks for your PIN
+    ///   to …". If nil, it names the server.
     /// - Throws: ``LoginError``: `notEnabled` before any prompt, `identityNotFound` after the key
     ///   was removed, or `clockSkew`. `KeystoreError` of the hardware; the key is then kept.
     @discardableResult
-    public func authenticateBiometric() async throws -> AuthorizeResult {
+    public func authenticateBiometric(reason: String? = nil) async throws -> AuthorizeResult {
         do {
-            return try await logInWithKey()
+            return try await logInWithKey(reason: reason)
         } catch {
             throw error.during("authenticate")
         }
     }
 
-    private func logInWithKey() async throws -> AuthorizeResult {
+    /// - Parameter stepUp: What the login must prove about the session's user.
+    func logInWithKey(reason: String?, for stepUp: StepUp? = nil) async throws -> AuthorizeResult {
         try await checkServer()
-        let (prompt, presence) = (prompt("log in to"), PresenceSession(presence))
+        let prompt = prompt("log in to", reason: reason)
+        let presence = PresenceSession(presence)
         guard let stored = try await rows.key(for: prompt, authorizedBy: presence) else {
             throw LoginError.notEnabled
         }
+        try stepUp?.check(stored.userID)
+        try records.store.checkWritable()
         let server = try await server()
         try await removeEarlierSession()
         if configuration.tokenStorage == .persistent {
@@ -44,7 +50,7 @@ extension Container {
                 .authenticate, challenge, with: stored.key, audience: server.audience(for: stored),
                 for: prompt, authorizedBy: presence)
             guard !challenge.isExpired else { continue }
-            let (response, result) = try await redeem(jwt, of: stored, at: server)
+            let (response, result) = try await redeem(jwt, of: stored, at: server, for: stepUp)
             if let result { return result }
             let failure = LoginError(.refused(response.refusal))
             guard failure.isInvalidCredentials else { throw failure }
@@ -71,29 +77,30 @@ extension Container {
     /// Only one process at a time does this: a server ends a device's session when the device logs
     /// in again, so two concurrent logins would end each other's session before either is stored.
     private func redeem(
-        _ jwt: String, of stored: BiometricKey, at server: LoginEndpoints
+        _ jwt: String, of stored: BiometricKey, at server: LoginEndpoints, for stepUp: StepUp?
     ) async throws -> (ServerResponse<LoginErrorCode>, AuthorizeResult?) {
         try await records.exclusively {
             let response = try await server.authenticate(jwt: jwt)
             return (
                 response,
                 response.isSuccess
-                    ? try await adopt(
-                        response, of: stored, at: server) : nil
+                    ? try await adopt(response, of: stored, at: server, for: stepUp) : nil
             )
         }
     }
 
     private func adopt(
         _ response: ServerResponse<LoginErrorCode>, of stored: BiometricKey,
-        at server: LoginEndpoints
+        at server: LoginEndpoints, for stepUp: StepUp?
     ) async throws -> AuthorizeResult {
         let tokens = response.tokens()
         let result = try await adopt(tokens, keyID: stored.id, server) { [configuration] in
+            if stepUp != nil { _ = try tokens.required(.idToken, for: LoginErrorCode.self) }
             guard let compact = tokens.idToken else { return stored.userID }
             let token = try server.client.claims(
                 of: compact, now: configuration.now(), serverDate: response.date)
             guard token.sub == stored.userID else { throw LoginError.userMismatch }
+            try stepUp?.check(token, with: server.client.idTokens, now: configuration.now())
             return token.sub
         }
         // Records that the server requires an audience, so that later metadata cannot withdraw

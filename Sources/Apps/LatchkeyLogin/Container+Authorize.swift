@@ -18,50 +18,86 @@ extension Container {
     /// Creates the key that protects the session, if it does not exist, before the browser opens,
     /// because a token may prompt or refuse to create it.
     ///
+    /// - Parameter reason: The reason in prompts, as the end of "APPLICATION asks for your PIN to
+    ///   …". If nil, it names the server.
     /// - Throws: ``LoginError``: `cancelled`, `timedOut`, `linkReused`, `userMismatch` (the new
     ///   session is revoked, and nothing changes on this device), or `invalidToken`. Errors of
     ///   `Browser.open(_:)`.
     @discardableResult
-    public func authorize(_ options: AuthorizationOptions = AuthorizationOptions()) async throws
-        -> AuthorizeResult
-    {
+    public func authorize(
+        _ options: AuthorizationOptions = AuthorizationOptions(), reason: String? = nil
+    ) async throws -> AuthorizeResult {
         do {
-            try await checkServer()
-            let server = try await server()
-            try await removeEarlierSession()
-            let request = AuthorizationRequest(
-                clientID: configuration.clientID, scope: LoginEndpoints.scope, options: options,
-                issuer: server.metadata.issuer, requiresIssuer: server.metadata.sendsIssuer,
-                hint: try await hint(server.metadata))
-            try server.client.checkIDTokenAlgorithms()
-            try await records.open(.device, for: prompt("log in to"), authorizedBy: presence)
-            return try await redeem(
-                request.grant(at: server.client.endpoint(.authorization), in: browser), server)
-        } catch let failure as AuthorizationFailure {
-            throw LoginError(.authorization(failure)).during("log in")
+            let prompt = prompt("log in to", reason: reason)
+            let server = try await serverOfLogin(for: prompt)
+            let hint = try await hint(server.metadata, options, for: prompt)
+            return try await adopt(
+                browserLogin(server, scope: LoginEndpoints.scope, options, hint: hint), server)
         } catch {
             throw error.during("log in")
         }
     }
 
-    private func hint(_ metadata: ProviderMetadata) async throws -> AuthorizationRequest.UserHint? {
-        guard let owner = try await unverified.key()?.userID else { return nil }
-        if metadata.takesUserIDHint { return .userID(owner) }
-        return try await rows.hint(for: prompt("log in to")).map { .idToken($0) }
+    /// The server of a new login, after all checks that need no user.
+    ///
+    /// - Parameter check: Checks that the server offers this kind of login.
+    func serverOfLogin(
+        for prompt: PromptContext, _ check: (LoginEndpoints) throws -> Void = { _ in }
+    ) async throws -> LoginEndpoints {
+        try await checkServer()
+        try records.store.checkWritable()
+        let server = try await server()
+        try check(server)
+        try await removeEarlierSession()
+        try server.client.checkIDTokenAlgorithms()
+        try await records.open(.device, for: prompt, authorizedBy: presence)
+        return server
     }
 
-    private func redeem(
-        _ grant: AuthorizationGrant, _ server: LoginEndpoints
-    ) async throws -> AuthorizeResult {
-        let (tokens, date) = try await server.exchange(grant)
-        return try await adopt(tokens, keyID: nil, server) { [configuration] in
-            let compact = try tokens.required(.idToken, for: LoginErrorCode.self)
-            try await server.client.verifySignature(of: compact, with: server.client.keys())
-            return try server.client.claims(
-                of: compact, .init(nonce: grant.nonce, accessToken: tokens.accessToken),
-                now: configuration.now(),
-                serverDate: date
-            ).sub
+    /// The hint that names the key's owner.
+    private func hint(
+        _ metadata: ProviderMetadata, _ options: AuthorizationOptions, for prompt: PromptContext
+    ) async throws -> AuthorizationRequest.UserHint? {
+        guard let owner = try await unverified.key()?.userID else { return nil }
+        // A request has one `login_hint`.
+        if metadata.takesUserIDHint, options.loginHint == nil { return .userID(owner) }
+        return try await rows.hint(for: prompt).map { .idToken($0) }
+    }
+
+    /// Shows the login page, and redeems the code that it returns.
+    func browserLogin(
+        _ server: LoginEndpoints, scope: String, _ options: AuthorizationOptions,
+        hint: AuthorizationRequest.UserHint?, maxAge: Int? = nil
+    ) async throws -> BrowserLogin {
+        let request = AuthorizationRequest(
+            clientID: configuration.clientID, scope: scope, options: options,
+            issuer: server.metadata.issuer, requiresIssuer: server.metadata.sendsIssuer,
+            hint: hint, maxAge: maxAge)
+        do {
+            let grant = try await request.grant(
+                at: server.client.endpoint(.authorization), in: browser)
+            let (tokens, date) = try await server.exchange(grant)
+            return BrowserLogin(tokens: tokens, nonce: grant.nonce, serverDate: date)
+        } catch let failure as AuthorizationFailure {
+            throw LoginError(.authorization(failure))
+        }
+    }
+
+    /// Verifies the ID token of a login in the browser.
+    func verifiedIDToken(
+        of login: BrowserLogin, from server: LoginEndpoints
+    ) async throws -> IDToken {
+        let compact = try login.tokens.required(.idToken, for: LoginErrorCode.self)
+        try await server.client.verifySignature(of: compact, with: server.client.keys())
+        return try server.client.claims(
+            of: compact, .init(nonce: login.nonce, accessToken: login.tokens.accessToken),
+            now: now, serverDate: login.serverDate)
+    }
+
+    /// Verifies the tokens of a login in a browser, and makes them the current session.
+    func adopt(_ login: BrowserLogin, _ server: LoginEndpoints) async throws -> AuthorizeResult {
+        try await adopt(login.tokens, keyID: nil, server) {
+            try await self.verifiedIDToken(of: login, from: server).sub
         }
     }
 
@@ -83,7 +119,7 @@ extension Container {
             let stored = try await checkOwner(userID)
             let session = LoginSession(
                 userID: userID, refreshToken: refreshToken, idToken: tokens.idToken, access: access)
-            _ = try await store(session, [LoginRows.put(lastUser: userID)], ifGeneration: nil)
+            _ = try await store(session, [LoginRows.put(lastUser: user)], ifGeneration: nil)
             observers.tell(SessionStateChange(.authenticated))
             // Keys that an earlier logout or deactivation could not remove from the server.
             if stored.mayHaveLeftovers, server.metadata[.biometricRemoval] != nil {
@@ -111,4 +147,13 @@ extension Container {
         }
         return login
     }
+}
+
+/// The tokens of a login in a browser, not verified.
+struct BrowserLogin: Sendable {
+    let tokens: TokenResponse
+    /// The nonce that the ID token must contain; nil if the request had none.
+    let nonce: String?
+    /// The server's clock when it sent the tokens.
+    let serverDate: Date?
 }

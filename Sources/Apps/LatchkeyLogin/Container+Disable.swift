@@ -19,7 +19,7 @@ extension Container {
     /// keys. Since this call does not prompt, the private key then **stays on the token**. It needs
     /// the PIN to sign, and this library no longer uses it. To delete it, use the token's own tool,
     /// or `Keystore.delete(_:for:authorizedBy:)` with the key that
-    /// ``enableBiometric(policy:replacing:)-(AccessPolicy?,_)`` returned.
+    /// ``enableBiometric(policy:replacing:reason:)-(AccessPolicy?,_,_)`` returned.
     ///
     /// - Parameter force: Disables biometric login on this device only, even if the key belongs to
     ///   another server, and sends no request. The key's server gets the removal request the next

@@ -27,17 +27,19 @@ extension Container {
     ///     default.
     ///   - replacing: Whether to replace an enabled key. The old key is kept until the new one is
     ///     stored.
+    ///   - reason: The reason in the prompt, as the end of "APPLICATION asks for your PIN to …". If
+    ///     nil, it names the server.
     /// - Throws: ``LoginError``: `unauthenticated` without a session and an enabled key; `conflict`
     ///   if biometric login is enabled without a session, for another user or server, or with
     ///   another policy than the required one, or if another process is enabling it.
     ///   `KeystoreError`; `invalidInput` for a policy without user verification. The call then
     ///   enables no key.
     @discardableResult @_disfavoredOverload
-    public func enableBiometric(policy: AccessPolicy? = nil, replacing: Bool = false) async throws
-        -> BiometricKey
-    {
+    public func enableBiometric(
+        policy: AccessPolicy? = nil, replacing: Bool = false, reason: String? = nil
+    ) async throws -> BiometricKey {
         do {
-            return try await enrol(policy, replacing: replacing)
+            return try await enrol(policy, replacing: replacing, reason)
         } catch {
             throw error.during("enable biometric login")
         }
@@ -46,18 +48,20 @@ extension Container {
     /// Does the same as the other function of this name. In this overload `.none` means
     /// `AccessPolicy.none`, which is refused, and not nil.
     @discardableResult
-    public func enableBiometric(policy: AccessPolicy, replacing: Bool = false) async throws
-        -> BiometricKey
-    {
-        try await enableBiometric(policy: Optional(policy), replacing: replacing)
+    public func enableBiometric(
+        policy: AccessPolicy, replacing: Bool = false, reason: String? = nil
+    ) async throws -> BiometricKey {
+        try await enableBiometric(policy: Optional(policy), replacing: replacing, reason: reason)
     }
 
-    /// ``enableBiometric(policy:replacing:)-(AccessPolicy?,_)`` with its defaults, as Authgear's
-    /// document spells it.
+    /// ``enableBiometric(policy:replacing:reason:)-(AccessPolicy?,_,_)`` with its defaults, as
+    /// Authgear's document spells it.
     @discardableResult
     public func enabledBiometric() async throws -> BiometricKey { try await enableBiometric() }
 
-    private func enrol(_ policy: AccessPolicy?, replacing: Bool) async throws -> BiometricKey {
+    private func enrol(
+        _ policy: AccessPolicy?, replacing: Bool, _ reason: String?
+    ) async throws -> BiometricKey {
         let required = policy ?? configuration.policy
         guard required?.requirement != AccessPolicy.Requirement.none else {
             throw KeystoreError.invalidInput(
@@ -77,7 +81,7 @@ extension Container {
         try? await finish { [records] in try await records.finishRevocations() }
         let (session, access) = try await accessibleSession()
         let server = try await server()
-        let prompt = prompt("enable biometric login at")
+        let prompt = prompt("enable biometric login at", reason: reason)
         let policy =
             if let required { required } else {
                 await keystore.preferredPolicy(for: .signing, through: presence)
@@ -164,7 +168,10 @@ extension Container {
                 reason: user == nil
                     ? "biometric login is already enabled"
                     : "biometric login is already enabled for another user",
-                recovery: Recovery("Log in with it, or disable it first.", .authenticate, .disable))
+                // Without a session, the server does not remove the key.
+                recovery: user == nil
+                    ? Recovery("Log in with it.", .authenticate)
+                    : Recovery("Log in with it, or disable it first.", .authenticate, .disable))
         }
         guard required == nil || required == key.key.policy else {
             throw LoginError(

@@ -114,9 +114,10 @@ extension Container {
     func accessibleSession(
         recovery: String = "Log in, then try again."
     ) async throws -> (session: LoginSession, access: LoginAccessToken) {
+        let hadSession = try await sessionGeneration() != nil
         guard let session = try await refreshedSession(), let access = session.access else {
-            throw LoginError(
-                code: .unauthenticated, reason: "no user is logged in, or the session has ended",
+            throw LoginError.unauthenticated(
+                hadSession ? "the session has ended" : "no user is logged in",
                 recovery: recovery)
         }
         return (session, access)

@@ -109,8 +109,10 @@ public actor Container {
     var now: Date { configuration.now() }
 
     /// The text of a prompt.
-    func prompt(_ action: String) -> PromptContext {
-        PromptContext(reason: "\(action) \(endpoint.authority)", container: name)
+    ///
+    /// - Parameter reason: The app's own text instead of the action and the server.
+    func prompt(_ action: String, reason: String? = nil) -> PromptContext {
+        PromptContext(reason: reason ?? "\(action) \(endpoint.authority)", container: name)
     }
 
     /// The server. Its metadata is read once for each container.

@@ -5,6 +5,9 @@ public import Latchkey
 public struct ContainerStatus: Hashable, Sendable {
     /// The id of the last user who logged in, or nil. Kept after a logout.
     public let lastUserID: String?
+    /// The name of that user at the server: the preferred user name, otherwise the email address or
+    /// the full name. nil if the server reported none.
+    public let lastUserName: String?
     /// The key for biometric login, or nil.
     public let key: BiometricKey?
     /// Whether a session is stored. A session in another program's memory does not count.
@@ -23,10 +26,12 @@ public struct ContainerStatus: Hashable, Sendable {
     /// - Throws: `KeystoreError`; `damaged` when a row can't be read.
     public init(of records: RecordContainer) async throws(KeystoreError) {
         guard let rows = try await UnverifiedRows(records: records).shown else {
-            (lastUserID, key, sessionState, server) = (nil, nil, .noSession, nil)
+            (lastUserID, lastUserName, key, sessionState, server) =
+                (nil, nil, nil, .noSession, nil)
             return
         }
         lastUserID = try await rows.lastUser()
+        lastUserName = try await rows.lastUserName()
         key = try await rows.key()
         sessionState = try await rows.sessionGeneration() == nil ? .noSession : .authenticated
         server = try await rows.login().rows.lazy.compactMap { LoginServer($0.attributes) }.first

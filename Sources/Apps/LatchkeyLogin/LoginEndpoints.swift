@@ -9,6 +9,8 @@ struct LoginEndpoints: Sendable {
 
     /// The scopes of every login.
     static let scope = "openid offline_access https://authgear.com/scopes/full-access"
+    /// The scopes of a new authentication, which continues the session with its refresh token.
+    static let stepUpScope = "openid https://authgear.com/scopes/full-access"
 
     var metadata: ProviderMetadata { client.metadata }
 
@@ -116,11 +118,46 @@ struct LoginEndpoints: Sendable {
         return (response.tokens(), response.date)
     }
 
+    /// Waits until the user has logged in on any device.
+    func exchange(_ authorization: DeviceAuthorization, clock: some Clock<Duration>)
+        async throws(LoginError) -> (TokenResponse, date: Date?)
+    {
+        let response = try await client.redeem(
+            authorization, [("x_device_info", try deviceInfo())], clock: clock)
+        return (response.tokens(), response.date)
+    }
+
     /// Uses a refresh token. The refresh token of the response must be stored before the response
     /// is checked.
     func refresh(_ token: SecretBytes) async throws(LoginError) -> (TokenResponse, date: Date?) {
         let response = try await client.refresh(token.text, [("x_device_info", try deviceInfo())])
         return (response.tokens(), response.date)
+    }
+
+    /// Requests an ID token of the session.
+    func idToken(access: LoginAccessToken) async throws(LoginError) -> (String, date: Date?) {
+        let response = try await client.requestToken(
+            "urn:authgear:params:oauth:grant-type:id-token", [],
+            authorization: access.authorization)
+        return (try response.json(IDTokenResponse.self).idToken, response.date)
+    }
+
+    /// Requests a token that opens the server's pages in a browser once.
+    ///
+    /// - Throws: ``LoginError`` with code `unsupported` if the server has no such tokens.
+    func appSessionToken(_ refreshToken: SecretBytes) async throws(LoginError) -> String {
+        guard let endpoint = metadata.appSessionToken else {
+            throw LoginError(.missingEndpoint(.authorization))
+        }
+        let response = try await client.connection.post(
+            ["refresh_token": refreshToken.text], to: endpoint)
+        guard ![404, 405].contains(response.status) else {
+            throw LoginError(
+                code: .unsupported, reason: "the server cannot open its pages for an app's user",
+                recovery: "Open the page in the browser, and log in there.",
+                details: response.refusal)
+        }
+        return try response.successful().json(AppSessionToken.Envelope.self).result.token
     }
 
     func revoke(_ token: SecretBytes) async throws(LoginError) {
@@ -143,6 +180,29 @@ struct LoginEndpoints: Sendable {
         do { return try device.formValue() } catch {
             throw .invalidInput("the device's description can't be encoded as JSON")
         }
+    }
+}
+
+/// The response with an ID token alone.
+private struct IDTokenResponse: Decodable {
+    let idToken: String
+
+    private enum CodingKeys: String, CodingKey {
+        case idToken = "id_token"
+    }
+}
+
+/// A token that opens the server's pages in a browser once.
+private struct AppSessionToken: Decodable {
+    let token: String
+
+    private enum CodingKeys: String, CodingKey {
+        case token = "app_session_token"
+    }
+
+    /// The response body: `{"result": {…}}`.
+    struct Envelope: Decodable {
+        let result: AppSessionToken
     }
 }
 

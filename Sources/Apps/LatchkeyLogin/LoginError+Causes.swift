@@ -9,6 +9,7 @@ extension LoginErrorCode: OAuthErrorCode {
             case .transport(let error): error.code == .cancelled ? .cancelled : .network
             case .refused(let refusal): Self(refusal)
             case .authorization(.refused(let error)): Self(ServerRefusal(error, status: nil))
+            case .missingEndpoint(.deviceAuthorization): .unsupported
             case .malformed, .tokens, .metadata, .missingEndpoint, .authorization(.otherIssuer):
                 .invalidResponse
             case .idToken(.clock): .clockSkew
@@ -51,7 +52,7 @@ extension LoginError {
     static func invalidToken(_ reason: String) -> LoginError {
         LoginError(
             code: .invalidToken, reason: reason,
-            recovery: "Log in again. If it happens again, do not trust the server.")
+            recovery: "Log in again. If it happens again, show this text to the server's operator.")
     }
 
     static var notEnabled: LoginError {
@@ -86,6 +87,26 @@ extension LoginError {
             recovery:
                 "Log in with that account, or disable biometric login first. Use another container for another account."
         )
+    }
+
+    static var otherUser: LoginError {
+        LoginError(
+            code: .userMismatch,
+            reason: "a different user was authenticated than the one who is logged in",
+            recovery: "Authenticate as the user who is logged in, or log out first.")
+    }
+
+    static var cannotReauthenticate: LoginError {
+        LoginError(
+            code: .cannotReauthenticate,
+            reason: "the server cannot authenticate the session's user again",
+            recovery: "Log out, then log in again.")
+    }
+
+    static func unauthenticated(
+        _ reason: String = "no user is logged in", recovery: String = "Log in, then try again."
+    ) -> LoginError {
+        LoginError(code: .unauthenticated, reason: reason, recovery: Recovery(recovery))
     }
 
     /// - Parameter seconds: How far this machine's clock is ahead of the server's; negative when it

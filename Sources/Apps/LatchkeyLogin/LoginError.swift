@@ -15,6 +15,7 @@ public import LatchkeyOAuth
 /// | `biometricNoPasscode`, `biometricNoEnrollment` | `KeystoreError` `passcodeNotSet`, `notEnrolled` |
 /// | `biometricLockout` | `KeystoreError` `lockedOut`, with the time |
 /// | `invalidJWT`, `unauthenticatedUser` | `invalidToken`, `unauthenticated` |
+/// | `cannotReauthenticate` | the same |
 public typealias LoginError = LatchkeyError<LoginErrorCode>
 
 /// The kinds of errors of login operations.
@@ -34,8 +35,11 @@ public enum LoginErrorCode: String, LatchkeyErrorCode {
     case identityNotFound
     /// The operation requires a session.
     case unauthenticated
-    /// A different user than the owner of the container's key logged in.
+    /// A different user than the owner of the container's key logged in, or a different user than
+    /// the session's was authenticated.
     case userMismatch
+    /// The server cannot authenticate the session's user again.
+    case cannotReauthenticate
     /// This machine's clock and the server's are too far apart.
     case clockSkew
     /// Biometric login is enabled already, another program changed it at the same time, or the
@@ -58,7 +62,8 @@ public enum LoginErrorCode: String, LatchkeyErrorCode {
     case invalidResponse
     /// An ID token is not from the server, not for this program, not for this login, or too old.
     case invalidToken
-    /// The server signs ID tokens with an algorithm that is not supported.
+    /// The server signs ID tokens with an algorithm that is not supported, or does not have the
+    /// function or this kind of login.
     case unsupported
     /// An argument is out of its bounds.
     case invalidInput
@@ -72,7 +77,7 @@ public enum LoginErrorCode: String, LatchkeyErrorCode {
         case .notEnabled, .identityNotFound, .unauthenticated: .notFound
         case .conflict: .conflict
         case .network: .unavailable
-        case .unsupported: .unsupported
+        case .unsupported, .cannotReauthenticate: .unsupported
         case .invalidInput: .invalidInput
         }
     }
@@ -93,8 +98,10 @@ extension LoginError {
 
     /// Whether the server has ended the session.
     var isInvalidGrant: Bool {
-        (oauthError?.error == "invalid_grant" && details?.attestationRefusal == nil)
-            || serverError?.reason == "InvalidGrant"
+        // A server that fails has not decided.
+        details?.isServerFailure != true
+            && ((oauthError?.error == "invalid_grant" && details?.attestationRefusal == nil)
+                || serverError?.reason == "InvalidGrant")
     }
 
     /// Whether the server certainly did not carry out the request. Without a response, or with a

@@ -6,7 +6,7 @@ internal import LatchkeyOAuth
 ///
 /// | id | holds |
 /// |---|---|
-/// | `login.user` | the last user (`sub`) |
+/// | `login.user` | the last user (`sub`), and the user's name |
 /// | `login.session` | the session's tokens, encrypted |
 /// | `login.key` | the registered biometric key and its owner; biometric login is enabled if this row exists |
 /// | `login.hint` | an ID token of that owner, encrypted; it names the user at a login in the browser |
@@ -25,6 +25,7 @@ struct LoginRows: Sendable {
     static let hintID: RecordID = "login.hint"
     static let identityKind = "login.identity"
     static let owner = "sub"
+    static let userName = "name"
     static let keyName = "kid"
     static let audience = "audience"
     static let audienceRequired = "required"
@@ -117,9 +118,11 @@ struct LoginRows: Sendable {
         }
     }
 
-    static func put(lastUser: String) -> RecordChange {
-        .put(
-            Record(id: userID, kind: "login.user", attributes: [owner: lastUser]), payload: nil,
+    static func put(lastUser: UserInfo) -> RecordChange {
+        var attributes = [owner: lastUser.userID]
+        attributes[userName] = lastUser.shownName
+        return .put(
+            Record(id: userID, kind: "login.user", attributes: attributes), payload: nil,
             ifGeneration: nil)
     }
 

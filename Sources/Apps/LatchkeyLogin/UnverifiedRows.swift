@@ -17,6 +17,11 @@ struct UnverifiedRows: Sendable {
         try await records.metadata(LoginRows.userID)?.attributes[LoginRows.owner]
     }
 
+    /// The last user's name.
+    func lastUserName() async throws(KeystoreError) -> String? {
+        try await records.metadata(LoginRows.userID)?.attributes[LoginRows.userName]
+    }
+
     /// The enabled key.
     func key() async throws(KeystoreError) -> BiometricKey? {
         try await records.metadata(LoginRows.keyID).map(BiometricKey.init)

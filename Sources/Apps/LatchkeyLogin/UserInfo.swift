@@ -26,6 +26,13 @@ public struct UserInfo: Hashable, Sendable {
     public var preferredUsername: String? { claims["preferred_username"]?.string }
     /// The preferred email address.
     public var email: String? { claims["email"]?.string }
+
+    /// The name by which a program can show the user in place of the ID; nil for names that cannot
+    /// be shown in a line.
+    var shownName: String? {
+        [preferredUsername, email, name].lazy.compactMap(\.self)
+            .first { $0.isName(maximumBytes: 256) }
+    }
 }
 
 extension UserInfo: Codable {

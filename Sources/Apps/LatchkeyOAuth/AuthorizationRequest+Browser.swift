@@ -15,24 +15,27 @@ extension AuthorizationRequest {
         -> AuthorizationGrant
     {
         let listener = try LoopbackListener.start(
-            page: { url(at: page, redirectURI: $0) }, notify: { browser.show($0) },
+            port: options.callbackPort, page: { url(at: page, redirectURI: $0) },
+            notify: { browser.show($0) },
             accept: { self.answer($0) })
         defer { listener.close() }
-        let answer = try await show(listener, in: browser)
+        let answer = try await listener.answer(in: browser, within: options.timeout)
         return AuthorizationGrant(
             code: try answer.get(), codeVerifier: pkce.verifier, redirectURI: listener.redirectURI,
             nonce: nonce)
     }
+}
 
-    /// Opens the page and waits for the answer. ``Browser/open(_:)`` may return before or after the
+extension LoopbackListener {
+    /// Opens the link and waits for the answer. ``Browser/open(_:)`` may return before or after the
     /// answer.
-    private func show(_ listener: LoopbackListener, in browser: any Browser) async throws
-        -> AuthorizationAnswer
-    {
+    func answer(
+        in browser: any Browser, within timeout: Duration
+    ) async throws -> AuthorizationAnswer {
         try await withThrowingTaskGroup(of: AuthorizationAnswer?.self) { group in
-            group.addTask { try await listener.answer(within: options.timeout) }
+            group.addTask { try await answer(within: timeout) }
             group.addTask {
-                try await browser.open(listener.link)
+                try await browser.open(link)
                 return nil
             }
             defer { group.cancelAll() }
@@ -63,8 +66,9 @@ package enum AuthorizationFailure: Error, Hashable, Sendable {
     case timedOut
     /// The link to the login page was opened twice, perhaps by another user.
     case linkReused
-    /// No port on the loopback interface can be opened. The text is the cause.
-    case noPort(String)
+    /// The port on the loopback interface cannot be opened; nil for any port. The text is the
+    /// cause.
+    case noPort(UInt16?, String)
     /// The server's error response (RFC 6749 section 4.1.2.1).
     case refused(OAuth2Error)
     /// The response names another issuer, or does not name its issuer although the server announces
@@ -84,7 +88,12 @@ package enum AuthorizationFailure: Error, Hashable, Sendable {
                 "Start again, and open the link once. If it happens again, check which other users are logged in on "
                     + "this machine."
             )
-        case .noPort:
+        case .noPort(let port?, let cause):
+            return (
+                "the port \(port) of the loopback interface cannot be opened: \(cause)",
+                "Choose a port from 1024 to 65535 that no other program uses."
+            )
+        case .noPort(nil, _):
             return (
                 "no port on the loopback interface can be opened",
                 "Check that the loopback interface is up."
@@ -101,7 +110,7 @@ package enum AuthorizationFailure: Error, Hashable, Sendable {
                 }
             return (
                 reason,
-                "Start again. If it happens again, do not trust the server. No code was redeemed."
+                "Start again. If it happens again, show this text to the server's operator. No code was redeemed."
             )
         }
     }

@@ -14,6 +14,8 @@ package struct AuthorizationRequest: Sendable {
     /// Whether the response must name the issuer (RFC 9207).
     package let requiresIssuer: Bool
     package let hint: UserHint?
+    /// The maximum time since the user was authenticated, in seconds; nil for any.
+    package let maxAge: Int?
     package let pkce = PKCE.random()
     package let state = RandomText.make()
     package let nonce: String
@@ -21,7 +23,7 @@ package struct AuthorizationRequest: Sendable {
     package init(
         clientID: String, scope: String, options: AuthorizationOptions, issuer: String,
         requiresIssuer: Bool,
-        hint: UserHint?, nonce: String = RandomText.make()
+        hint: UserHint?, maxAge: Int? = nil, nonce: String = RandomText.make()
     ) {
         self.clientID = clientID
         self.scope = scope
@@ -29,6 +31,7 @@ package struct AuthorizationRequest: Sendable {
         self.issuer = issuer
         self.requiresIssuer = requiresIssuer
         self.hint = hint
+        self.maxAge = maxAge
         self.nonce = nonce
     }
 
@@ -50,16 +53,16 @@ package struct AuthorizationRequest: Sendable {
         if !options.prompt.isEmpty {
             fields.append(("prompt", options.prompt.map(\.rawValue).joined(separator: " ")))
         }
+        var loginHint = options.loginHint
         switch hint {
-        case .userID(let id):
-            let query = FormEncoding.encode([("type", "user_id"), ("user_id", id)])
-            fields.append(("login_hint", "https://authgear.com/login_hint?\(query)"))
+        case .userID(let id): loginHint = .user(id: id)
         case .idToken(let token): fields.append(("id_token_hint", token))
         case nil: break
         }
-        if !options.uiLocales.isEmpty {
-            fields.append(("ui_locales", options.uiLocales.joined(separator: " ")))
-        }
+        if let loginHint { fields.append(("login_hint", loginHint.text)) }
+        if let maxAge { fields.append(("max_age", String(maxAge))) }
+        if let page = options.page { fields.append(("x_page", page.rawValue)) }
+        fields += PageSettings(options.uiLocales, options.colorScheme).fields
         // A session cookie in the browser must not log in the next user.
         fields.append(("x_suppress_idp_session_cookie", "true"))
         fields.append(("x_sso_enabled", "false"))

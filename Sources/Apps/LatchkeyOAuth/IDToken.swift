@@ -17,6 +17,8 @@ package struct IDToken: Hashable, Sendable {
     package let dsHash: String?
     /// When the user logged in, by the server's clock; seconds since 1970.
     package let authTime: Double?
+    /// Whether the server can authenticate the user again.
+    package let canReauthenticate: Bool
 
     /// Reads the claims of a token.
     ///
@@ -35,7 +37,10 @@ package struct IDToken: Hashable, Sendable {
         }
         func optionalNumber(_ name: String) throws(IDTokenFlaw) -> Double? {
             guard let value = claims[name], value != .null else { return nil }
-            guard let number = value.number else { throw .claim(name, "is not a number") }
+            // Some servers send this time as text.
+            guard let number = name == "auth_time" ? value.decimal : value.number else {
+                throw .claim(name, "is not a number")
+            }
             return number
         }
         func number(_ name: String) throws(IDTokenFlaw) -> Double {
@@ -66,6 +71,15 @@ package struct IDToken: Hashable, Sendable {
         cHash = try optionalText("c_hash")
         dsHash = try optionalText("ds_hash")
         authTime = try optionalNumber("auth_time")
+        let claim = claims["https://authgear.com/claims/user/can_reauthenticate"]
+        canReauthenticate = claim?.bool ?? false
+    }
+
+    /// Reads the claims of a token in compact form.
+    package init(compact: String) throws(IDTokenFlaw) {
+        let jws: ReceivedJWS
+        do throws(JWSFlaw) { jws = try ReceivedJWS(compact) } catch { throw IDTokenFlaw(error) }
+        try self.init(jws)
     }
 
     /// Whether the text can be a user's id: 1 to 255 visible ASCII characters (OpenID Connect Core

@@ -78,7 +78,7 @@ package enum IDTokenFlaw: Error, Hashable, Sendable {
         case .signature: return "\(token) is not signed by the server: the signature is wrong"
         case .issuer(let issuer):
             return "\(token) comes from ‘\(String(oneLine: issuer, limit: 256))’"
-        case .audience: return "\(token) is for another program"
+        case .audience: return "\(token) is not for this program alone"
         case .expired: return "\(token) has expired by the server's own clock"
         case .expiredOrWrongClock: return "\(token) has expired, or one of the clocks is wrong"
         case .notYetValid: return "\(token) is not valid yet, or one of the clocks is wrong"
@@ -107,8 +107,9 @@ package enum IDTokenFlaw: Error, Hashable, Sendable {
         case .unreadable, .claim, .criticalExtension, .expired:
             "Show this text to the server's operator."
         case .login: "Log in again, and enter your password when the page asks for it."
-        case .signature, .issuer, .audience, .nonce, .hash:
-            "Log in again. If it happens again, do not trust the server."
+        case .issuer, .audience, .nonce, .hash:
+            "Log in again. If it happens again, show this text to the server's operator."
+        case .signature: "Log in again. If it happens again, do not trust the server."
         }
     }
 }

@@ -107,14 +107,18 @@ package struct IDTokenValidator: Sendable {
     /// session of the browser (`auth_time`). Both compared times are the server's, so this
     /// machine's clock may be wrong.
     ///
-    /// - Parameter begun: When the login began, by this machine's clock.
+    /// - Parameters:
+    ///   - begun: When the login began, by this machine's clock.
+    ///   - maximumAge: How long before that the user may have logged in, in seconds.
     /// - Returns: When the user logged in, by this machine's clock.
-    package func checkLogin(_ token: IDToken, since begun: Date, now: Date) throws(IDTokenFlaw)
-        -> Date
-    {
+    @discardableResult
+    package func checkLogin(
+        _ token: IDToken, since begun: Date, maximumAge: TimeInterval = 0, now: Date
+    ) throws(IDTokenFlaw) -> Date {
         guard let authTime = token.authTime else { throw .login }
         let age = max(0, token.iat - authTime)
-        guard age <= max(0, now.timeIntervalSince(begun)) + Self.leeway else { throw .login }
+        let limit = maximumAge + max(0, now.timeIntervalSince(begun)) + Self.leeway
+        guard age <= limit else { throw .login }
         return now.addingTimeInterval(-age)
     }
 

@@ -8,7 +8,8 @@ internal import Synchronization
 ///
 /// Connections of other users of the machine are closed when they are accepted, and do not count
 /// for the limit. Two requests end the wait: a GET of ``path`` with the right `state`, and a second
-/// GET of the link. Every other request gets an error page and changes nothing.
+/// GET of the link. Every other request gets an error page and changes nothing. For a page without
+/// an answer, the first redirect ends the wait.
 struct LoopbackListener: Sendable {
     /// The path of the redirect URI.
     static let path = "/callback"
@@ -26,38 +27,40 @@ struct LoopbackListener: Sendable {
     private let server: ConnectionServer
     private let answers: AsyncStream<AuthorizationAnswer>
 
-    /// Listens on a free port.
-    ///
     /// - Parameters:
+    ///   - port: The port; nil for a free one.
     ///   - page: Returns the URL of the login page for a redirect URI.
+    ///   - endsWhenOpened: Whether the redirect to the page ends the wait; the answer is the page.
     ///   - notify: Shows the user why a request was refused, once for each cause.
     ///   - accept: Parses the query of a request; nil if it is not a response to the authorization
     ///     request.
     static func start(
+        port chosen: UInt16? = nil,
         page: @escaping @Sendable (_ redirectURI: String) -> String,
+        endsWhenOpened: Bool = false,
         notify: @escaping @Sendable (_ notice: String) -> Void = { _ in },
         accept: @escaping @Sendable (_ query: String) -> AuthorizationAnswer?
     ) throws(AuthorizationFailure) -> LoopbackListener {
         let socket: ListeningSocket
         do throws(SystemError) {
             // Connections of all users share this queue until they are accepted.
-            socket = try .loopback(queue: 128)
+            socket = try .loopback(port: chosen ?? 0, queue: 128)
         } catch {
-            throw .noPort("\(error)")
+            throw .noPort(chosen, "\(error)")
         }
         guard let port = TCPSocket.End(ownOf: socket.descriptor)?.port else {
-            throw .noPort("the system does not show the port")
+            throw .noPort(chosen, "the system does not show the port")
         }
         let origin = "http://127.0.0.1:\(port)"
         let (answers, continuation) = AsyncStream.makeStream(of: AuthorizationAnswer.self)
-        let link = OneTimeLink()
-        let notices = LoopbackNotices { notify($0.text(port: port)) }
-        let responder = RedirectResponder(
-            link: link, page: page(origin + path), accept: accept, notices: notices
-        ) {
+        let end: @Sendable (AuthorizationAnswer) -> Void = {
             continuation.yield($0)
             continuation.finish()
         }
+        let link = OneTimeLink()
+        let notices = LoopbackNotices { notify($0.text(port: port)) }
+        let responder = RedirectResponder(
+            link: link, page: page(origin + path), accept: accept, notices: notices, end: end)
         let server = ConnectionServer(socket, limit: connectionLimit) { connection in
             let owner = LoopbackPeer(connection: connection)?.owner ?? .otherUser(nil)
             if case .otherUser(let user) = owner {
@@ -66,11 +69,20 @@ struct LoopbackListener: Sendable {
                 return nil
             }
             return {
+                var opened: String?
                 LoopbackConnection(descriptor: connection, deadline: .now + connectionTimeout)
-                    .serve { responder.reply(to: $0, fromKnownUser: owner == .thisUser) }
+                    .serve {
+                        let reply = responder.reply(to: $0, fromKnownUser: owner == .thisUser)
+                        opened = reply.location
+                        return reply
+                    }
+                // After the response is sent: the program may end when the wait does.
+                if endsWhenOpened, let opened { end(.success(opened)) }
             }
         }
-        guard server.start() else { throw .noPort("the system has no more threads or files") }
+        guard server.start() else {
+            throw .noPort(chosen, "the system has no more threads or files")
+        }
         return LoopbackListener(
             redirectURI: origin + path, link: origin + link.path, socket: socket, server: server,
             answers: answers)

@@ -112,6 +112,9 @@ public struct ServerRefusal: Hashable, Sendable {
         }
     }
 
+    /// Whether the server failed, so that its answer decides nothing.
+    package var isServerFailure: Bool { (status ?? 0) >= 500 }
+
     /// Whether the server only limits the rate of requests.
     package var isRateLimit: Bool { status == 429 || oauthError?.error == "x_rate_limited" }
 

@@ -10,7 +10,7 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
     package let metadata: ProviderMetadata
     package let clientID: String
     private let clientSecret: String?
-    private let additionalOrigins: Set<String>
+    let additionalOrigins: Set<String>
     private let fields: HTTPFields
     package let connection: ServerConnection<Code>
 

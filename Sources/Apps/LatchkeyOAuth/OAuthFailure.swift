@@ -15,6 +15,16 @@ extension LatchkeyError where ErrorCode: OAuthErrorCode {
             underlying: failure.underlying,
             details: failure.refusal)
     }
+
+    /// The error for a response that is not the expected JSON.
+    ///
+    /// - Parameter cause: A clause that names the member.
+    static func unreadable(_ cause: String) -> Self {
+        let (reason, recovery) = OAuthFailure.malformed.explanation
+        return Self(
+            code: ErrorCode(.malformed),
+            reason: "\(reason): \(String(oneLine: cause, limit: 128))", recovery: recovery)
+    }
 }
 
 /// Why a request to a server, or a login in the browser, has no usable result.
@@ -51,7 +61,7 @@ package enum OAuthFailure: Error, Sendable {
     fileprivate var underlying: UnderlyingError? {
         switch self {
         case .transport(let error): error.underlying
-        case .authorization(.noPort(let cause)): UnderlyingError(layer: "nio", text: cause)
+        case .authorization(.noPort(_, let cause)): UnderlyingError(layer: "nio", text: cause)
         case .invalidAddress, .refused, .malformed, .metadata, .missingEndpoint, .idToken, .tokens,
             .authorization, .attestation:
             nil
@@ -77,11 +87,14 @@ package enum OAuthFailure: Error, Sendable {
                 switch name {
                 case .revocation: "Remove the tokens from this device."
                 case .introspection: "Request the user's data instead."
+                case .deviceAuthorization:
+                    Recovery(
+                        "Log in with a browser that reaches this machine.", .forwardLogin)
                 case .userInfo: "Use the claims of the ID token."
                 case .attestation: "Nothing has to be done: this server takes no proofs about TPMs."
                 default: checkServer
                 }
-            return ("the server's metadata has no ‘\(name.rawValue)’", recovery)
+            return ("the server's metadata has no usable ‘\(name.rawValue)’", recovery)
         case .idToken(let flaw): return (flaw.reason, flaw.recovery)
         case .tokens(let flaw): return (flaw.reason, flaw.recovery)
         case .authorization(let failure): return failure.explanation

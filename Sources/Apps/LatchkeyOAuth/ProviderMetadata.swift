@@ -5,7 +5,8 @@ package import Latchkey
 /// The members of a server's metadata that Latchkey uses (OpenID Connect Discovery 1.0 section 3,
 /// RFC 8414 section 2).
 ///
-/// Decoding fails if an endpoint is not an ``Endpoint``: no token is sent to such an address.
+/// No token is sent to an address that is not an ``Endpoint``. Decoding fails if it is that of an
+/// endpoint that decides what Latchkey does. One of ``EndpointName/dispensable`` is skipped.
 package struct ProviderMetadata: Decodable, Hashable, Sendable {
     package let issuer: String
     /// Whether each authorization response names the issuer (RFC 9207 section 3).
@@ -39,10 +40,15 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
         case userInfo = "userinfo_endpoint"
         case revocation = "revocation_endpoint"
         case introspection = "introspection_endpoint"
+        /// Issues the codes of a login with a browser on any device (RFC 8628 section 4).
+        case deviceAuthorization = "device_authorization_endpoint"
         /// Removes a biometric identity. Deployed Authgear servers have no such endpoint.
         case biometricRemoval = "biometric_removal_endpoint"
         case lockerEnrolment = "locker_enrolment_endpoint"
         case attestation = "attestation_endpoint"
+
+        /// The endpoints that only one operation uses, which names a missing one.
+        static let dispensable: Set<EndpointName> = [.userInfo, .revocation, .introspection]
     }
 
     private enum CodingKeys: String, CodingKey {
@@ -80,7 +86,11 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
         let named = try decoder.container(keyedBy: EndpointName.self)
         var endpoints: [EndpointName: Endpoint] = [:]
         for name in EndpointName.allCases {
-            endpoints[name] = try named.decodeIfPresent(Endpoint.self, forKey: name)
+            do {
+                endpoints[name] = try named.decodeIfPresent(Endpoint.self, forKey: name)
+            } catch {
+                guard EndpointName.dispensable.contains(name) else { throw error }
+            }
         }
         self.endpoints = endpoints
         attestationFormats =
@@ -103,6 +113,12 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
         self[.authorization]?.onSameOrigin(path: "/oauth2/challenge")
     }
 
+    /// The endpoint that issues the tokens with which an app opens the server's pages. It has the
+    /// origin of the authorization endpoint.
+    package var appSessionToken: Endpoint? {
+        self[.authorization]?.onSameOrigin(path: "/oauth2/app_session_token")
+    }
+
     /// Checks that none of the endpoints can get secrets of a login at another server.
     ///
     /// A malicious server can name an honest server's authorization endpoint and its own token
@@ -117,11 +133,28 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
         throws(MetadataFlaw)
     {
         guard !sendsIssuer else { return }
-        let trusted = Set(
-            ([issuer] + additionalOrigins).compactMap { Endpoint($0)?.canonicalOrigin })
-        if let other = endpoints.map(\.canonicalOrigin).first(where: { !trusted.contains($0) }) {
+        if let other = foreignOrigin(of: endpoints, additionalOrigins) {
             throw .origin(other, issuer: issuer)
         }
+    }
+
+    /// Checks that the endpoints of a login on any device are of the server, also if its
+    /// authorization responses name their issuer: such a login has none.
+    package func check(deviceCodesGoTo endpoints: [Endpoint], additionalOrigins: Set<String>)
+        throws(MetadataFlaw)
+    {
+        if let other = foreignOrigin(of: endpoints, additionalOrigins) {
+            throw .deviceOrigin(other, issuer: issuer)
+        }
+    }
+
+    /// The first origin that is neither the issuer's nor configured.
+    private func foreignOrigin(of endpoints: [Endpoint], _ additionalOrigins: Set<String>)
+        -> String?
+    {
+        let trusted = Set(
+            ([issuer] + additionalOrigins).compactMap { Endpoint($0)?.canonicalOrigin })
+        return endpoints.map(\.canonicalOrigin).first { !trusted.contains($0) }
     }
 }
 
@@ -164,6 +197,9 @@ package enum MetadataFlaw: Error, Hashable, Sendable {
     case issuer(String, expected: String)
     /// It sends secrets to an origin that is neither the issuer's nor configured.
     case origin(String, issuer: String)
+    /// An endpoint of a login on any device is at an origin that is neither the issuer's nor
+    /// configured.
+    case deviceOrigin(String, issuer: String)
 
     /// The cause, as a clause, and the next step, as a sentence.
     var explanation: (reason: String, recovery: Recovery) {
@@ -173,14 +209,24 @@ package enum MetadataFlaw: Error, Hashable, Sendable {
                 "the server calls itself ‘\(String(oneLine: issuer, limit: 256))’ and not ‘\(expected)’",
                 "Check the server's address."
             )
+        case .deviceOrigin(let origin, let issuer):
+            (
+                "the server ‘\(issuer)’ names an endpoint at ‘\(origin)’, another origin, for a login on any device",
+                Self.otherOrigin(of: issuer)
+            )
         case .origin(let origin, let issuer):
             (
                 "the server ‘\(issuer)’ names an endpoint at ‘\(origin)’, another origin, and does not announce that its "
                     + "authorization responses name their issuer (RFC 9207)",
-                "Ask the operator of ‘\(String(oneLine: issuer, limit: 256))’ whether that origin is the server's own. "
-                    + "Only then list it (trusted-origins, or ‘additionalOrigins’ in a program): otherwise the server "
-                    + "gets another server's login codes."
+                Self.otherOrigin(of: issuer)
             )
         }
+    }
+
+    private static func otherOrigin(of issuer: String) -> Recovery {
+        Recovery(
+            "Ask the operator of ‘\(String(oneLine: issuer, limit: 256))’ whether that origin is the server's own. "
+                + "Only then list it (trusted-origins, or ‘additionalOrigins’ in a program): otherwise the server "
+                + "gets another server's login codes.")
     }
 }

@@ -1,3 +1,5 @@
+internal import Crypto
+internal import FoundationEssentials
 internal import HTTPTypes
 internal import Latchkey
 
@@ -78,17 +80,33 @@ struct RedirectReply: Equatable {
     static let notAllowed = RedirectReply(
         .methodNotAllowed, "Method not allowed", "This address is only for one login.")
 
+    private static let style = """
+        :root { color-scheme: light dark; --ink: #1c2430; --line: #d9dee6; --paper: #fff; --back: #f3f5f8 }
+        @media (prefers-color-scheme: dark) { :root { --ink: #e6eaf0; --line: #313a46; --paper: #1a2029; \
+        --back: #12161c } }
+        body { margin: 0; padding: 8vh 16px 32px; background: var(--back); color: var(--ink); \
+        font: 16px/1.5 system-ui, "DejaVu Sans", sans-serif }
+        main { box-sizing: border-box; max-width: 460px; margin: auto; padding: 28px; background: var(--paper); \
+        border: 1px solid var(--line); border-radius: 12px }
+        h1 { font-size: 1.5rem; line-height: 1.25; margin: 0 0 4px }
+        p { margin: 0 }
+        """
+    private static let styleHash = Data(SHA256.hash(data: Data(style.utf8))).base64EncodedString()
+
     /// The response.
     var message: [UInt8] {
         let page = """
             <!doctype html>
-            <html lang="en"><head><meta charset="utf-8"><title>Latchkey</title></head>
-            <body><h1>\(heading)</h1><p>\(text)</p></body></html>
+            <html lang="en"><head><meta charset="utf-8">
+            <meta name="viewport" content="width=device-width, initial-scale=1">
+            <title>\(heading)</title><style>\(Self.style)</style></head>
+            <body><main><h1>\(heading)</h1><p>\(text)</p></main></body></html>
 
             """
         var lines = [
             "HTTP/1.1 \(status)", "Content-Type: text/html; charset=utf-8",
-            "Content-Length: \(page.utf8.count)", "Content-Security-Policy: default-src 'none'",
+            "Content-Length: \(page.utf8.count)",
+            "Content-Security-Policy: default-src 'none'; style-src 'sha256-\(Self.styleHash)'",
             "Referrer-Policy: no-referrer", "Cache-Control: no-store", "Connection: close",
         ]
         if let location { lines.append("Location: \(location)") }

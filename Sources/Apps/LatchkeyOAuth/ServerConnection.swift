@@ -90,7 +90,7 @@ package struct ServerResponse<Code: OAuthErrorCode>: Sendable {
         do {
             return try ReceivedJSON.decode(type, from: body)
         } catch {
-            throw LatchkeyError(.malformed)
+            throw .unreadable(ReceivedJSON.reason(of: error))
         }
     }
 

@@ -7,7 +7,7 @@ internal import SystemPackage
 ///
 /// `$BROWSER` is a list of commands, separated by colons, that are tried until one succeeds. A
 /// command may have arguments, separated by spaces; the address replaces `%s` in them. If no program
-/// can be started, or all fail, the user sees the address, and the login waits until the user opens
+/// can be started, or all fail, the user sees the address, and the call waits until the user opens
 /// it.
 public struct SystemBrowser: Browser {
     private let environment: [String: String]
@@ -16,7 +16,7 @@ public struct SystemBrowser: Browser {
 
     /// - Parameters:
     ///   - environment: The program's environment, for `$BROWSER`.
-    ///   - message: Shows the user a text with the address of the login page.
+    ///   - message: Shows the user a text with the address of the page.
     ///   - warning: Shows the user that the browser did not start, and the address; nil to show it
     ///     as a message.
     public init(
@@ -31,7 +31,7 @@ public struct SystemBrowser: Browser {
     public func open(_ url: String) async {
         let minutes = AuthorizationOptions().timeout.components.seconds / 60
         message(
-            "The login page opens in your browser. The login waits \(minutes) minutes. "
+            "The server's page opens in your browser. This program waits \(minutes) minutes. "
                 + "If the page does not open, open this address yourself: " + url + tunnel(for: url)
         )
         let (ends, end) = AsyncStream.makeStream(of: String?.self)
@@ -105,7 +105,7 @@ public struct SystemBrowser: Browser {
 
     private func warn(_ reason: String, _ url: String) {
         warning(
-            "\(reason). Open this address in a browser yourself; the login waits for it: \(url)"
+            "\(reason). Open this address in a browser yourself; this program waits for it: \(url)"
                 + tunnel(for: url))
     }
 }

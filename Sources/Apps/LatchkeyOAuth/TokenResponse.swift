@@ -43,18 +43,23 @@ package struct TokenResponse: Sendable {
             } else {
                 self.init(members: members)
             }
-        } catch ReceivedJSON.Flaw.repeatedName(let name) {
-            // A wrong one of two refresh tokens is no worse than the old one, which is used up.
-            let all = try? JSONDecoder().decode([String: JSONValue].self, from: body)
-            self.init(salvaging: TokenResponse(members: all ?? [:]), .repeatedMember(name))
         } catch {
-            self.init(salvaging: nil, .notAnObject)
+            // Repeated members, or UTF-16. A wrong one of two refresh tokens is no worse than the
+            // old one, which is used up.
+            let all = try? JSONDecoder().decode([String: JSONValue].self, from: body)
+            let flaw: TokenResponseFlaw =
+                if case ReceivedJSON.Flaw.repeatedName(let name) = error {
+                    .repeatedMember(name)
+                } else {
+                    .notAnObject
+                }
+            self.init(salvaging: TokenResponse(members: all ?? [:]), flaw)
         }
     }
 
     /// A response that is refused as a whole, with the refresh token of its members.
-    private init(salvaging response: TokenResponse?, _ flaw: TokenResponseFlaw) {
-        let token = response?[.refreshToken]
+    private init(salvaging response: TokenResponse, _ flaw: TokenResponseFlaw) {
+        let token = response[.refreshToken]
         members = token.map { [Name.refreshToken.rawValue: .string($0)] } ?? [:]
         skipped = [:]
         self.flaw = flaw
@@ -68,10 +73,14 @@ package struct TokenResponse: Sendable {
             switch name {
             case .accessToken, .tokenType: break
             case .expiresIn:
-                members[name.rawValue] = Self.seconds(value).map(JSONValue.number)
+                members[name.rawValue] = value.decimal.flatMap {
+                    (0...Self.longestLife).contains($0) ? .number($0) : nil
+                }
                 if members[name.rawValue] == nil {
                     skipped[name] = "is not a number of seconds between 0 and 100 years"
                 }
+            case .scope where value.scopeList != nil:
+                members[name.rawValue] = value.scopeList
             case .refreshToken, .idToken, .scope, .deviceSecret, .issuedTokenType:
                 // Some servers send an empty text for an absent one.
                 guard let text = value.string, !text.isEmpty else {
@@ -83,14 +92,6 @@ package struct TokenResponse: Sendable {
         }
         (self.members, self.skipped) = (members, skipped)
         flaw = Self.flaw(of: members)
-    }
-
-    /// A number of seconds, as a number or as its decimal text.
-    private static func seconds(_ value: JSONValue) -> TimeInterval? {
-        let isDecimal =
-            value.string?.utf8.allSatisfy { (0x30...0x39).contains($0) || $0 == 0x2E } ?? false
-        let seconds = value.number ?? (isDecimal ? value.string.flatMap(Double.init) : nil)
-        return seconds.flatMap { (0...longestLife).contains($0) ? $0 : nil }
     }
 
     private static func flaw(of members: [String: JSONValue]) -> TokenResponseFlaw? {
@@ -199,6 +200,26 @@ package enum TokenResponseFlaw: Error, Hashable, Sendable {
             "Ask the server's operator whether this client may get refresh tokens."
         default: "Show this text to the server's operator."
         }
+    }
+}
+
+extension JSONValue {
+    /// The number, or that of its decimal text: some servers send text.
+    var decimal: Double? {
+        guard let words = string?.split(separator: " "), words.count == 1,
+            words[0].utf8.allSatisfy({ (0x30...0x39).contains($0) || $0 == 0x2E })
+        else { return number }
+        return Double(words[0])
+    }
+
+    /// The text of a scope that a server sends as a list; nil for anything else.
+    fileprivate var scopeList: JSONValue? {
+        guard let array, !array.isEmpty else { return nil }
+        let scopes = array.compactMap(\.string)
+        guard scopes.count == array.count,
+            scopes.allSatisfy({ !$0.isEmpty && $0.isVisibleASCII })
+        else { return nil }
+        return .string(scopes.joined(separator: " "))
     }
 }
 

@@ -33,14 +33,24 @@ package final class ListeningSocket: Sendable {
         }
     }
 
-    /// Listens on a free port of `127.0.0.1`.
+    /// Listens on a port of `127.0.0.1`.
     ///
-    /// - Parameter queue: The number of connections that can wait to be accepted.
-    package static func loopback(queue: Int32) throws(SystemError) -> ListeningSocket {
+    /// - Parameters:
+    ///   - port: The port; 0 for a free one.
+    ///   - queue: The number of connections that can wait to be accepted.
+    package static func loopback(port: UInt16 = 0, queue: Int32) throws(SystemError)
+        -> ListeningSocket
+    {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw .last }
         let listener = ListeningSocket(owning: descriptor)
+        // A chosen port can have closed connections of an earlier listener (TIME_WAIT). Another
+        // listener still makes bind(2) fail.
+        var isReused: Int32 = port == 0 ? 0 : 1
+        setsockopt(
+            descriptor, SOL_SOCKET, SO_REUSEADDR, &isReused, socklen_t(MemoryLayout<Int32>.size))
         var address = sockaddr_in()
+        address.sin_port = port.bigEndian
         address.sin_family = sa_family_t(AF_INET)
         address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
         let status = withUnsafePointer(to: address) { pointer in

@@ -74,9 +74,8 @@ extension KeystoreError {
     }
 
     private static func waiting(_ status: PINStatus) -> String {
-        guard let seconds = status.recoverySeconds else { return "Wait and try again." }
-        let until = status.lockedOutUntil.map { ", by \($0.formatted(.iso8601))" } ?? ""
-        return "Leave the machine on and try again in at most \(seconds) seconds\(until)."
+        guard let end = status.lockedOutUntil else { return "Wait and try again." }
+        return "Leave the machine on. The lockout ends by \(LocalTime.text(end))."
     }
 
     private static func meaning(of error: TPMError) -> (
@@ -146,6 +145,11 @@ extension KeystoreError {
             (.transient, "the TPM is busy", "Try again in a moment.")
         case .initialize, .failure:
             (.unavailable, "the TPM is not ready: \(code)", "Restart the machine.")
+        case .hierarchy:
+            (
+                .unavailable, "a hierarchy of the TPM is disabled: \(code)",
+                "Enable the TPM's storage and endorsement hierarchies in the firmware setup, then restart the machine."
+            )
         case .nvSpace:
             (.unavailable, "the TPM's NV memory is full", "Remove unused persistent objects.")
         case .commandCode, .curve, .symmetric, .scheme:

@@ -1,3 +1,4 @@
+internal import FoundationEssentials
 package import Latchkey
 internal import TPM2
 
@@ -41,7 +42,7 @@ package struct TPMDiagnosis: Sendable {
     /// of wrong PINs.
     package let isLockoutPasswordSet: Bool
     /// The TPM's count of wrong PINs.
-    package let pinStatus: PINStatus
+    package fileprivate(set) var pinStatus: PINStatus
     /// The error of ``TPMKeystore/rehearse()``; nil if keys can be created and used.
     package let obstacle: KeystoreError?
 
@@ -145,9 +146,11 @@ extension TPMKeystore {
             let pinned = try await pinnedRoot()
             let parents = pinned == nil ? try await storedParents() : []
             let obstacle = await obstacle()
-            return try await withTPM { (tpm) throws(TPMError) in
+            var diagnosis = try await withTPM { (tpm) throws(TPMError) in
                 try tpm.diagnosis(pinned, parents, obstacle)
             }
+            if diagnosis.pinStatus.isLockedOut { diagnosis.pinStatus = try await lockoutStatus() }
+            return diagnosis
         } catch { throw error.during("read the state of the TPM") }
     }
 
@@ -173,7 +176,7 @@ extension TPM {
             pin: try comparison(of: state, with: pinned, parents, mayCreate: !isOwnerPasswordSet),
             isOwnerPasswordSet: isOwnerPasswordSet, hasPlaceForRevocable: isHandleFree,
             isLockoutPasswordSet: permanent & TPM.lockoutAuthSet != 0,
-            pinStatus: try LockoutState(self).status, obstacle: obstacle)
+            pinStatus: try LockoutState(self).status(since: Date()), obstacle: obstacle)
     }
 
     /// If the key is not persistent, derives it from the owner's seed for the comparison. A TPM

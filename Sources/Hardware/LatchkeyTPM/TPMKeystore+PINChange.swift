@@ -50,6 +50,7 @@ extension TPMKeystore {
             throw Self.otherTPM()
         }
         try await checkExisting(revocable, under: root)
+        if first != nil { try await checkHardware(of: root, before: presence) }
         let old =
             if let index = indices.first {
                 try await currentUserPIN(index, prompt, presence)

@@ -43,6 +43,7 @@ extension TPMKeystore {
         _ prompt: PromptContext,
         _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> TPMKeyBlob {
+        try await checkHardware(of: root, before: presence)
         let pin = try await currentPIN(prompt, presence)
         let explain: Explanation = { await explainResponse($0, root, hasPIN: true) }
         return try await presence.reporting(pin) { () async throws(KeystoreError) in

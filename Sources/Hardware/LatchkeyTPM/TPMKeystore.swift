@@ -110,6 +110,22 @@ public struct TPMKeystore: RevokingKeystore, AttestingKeystore {
         return isOwn
     }
 
+    /// Reports another TPM before the user enters a PIN for it: one command at the first prompt of a
+    /// process. Without a prompt, the use of the object reports it.
+    ///
+    /// The response is not authenticated, and decides only whether to prompt: no PIN is proven to
+    /// another TPM.
+    func checkHardware(
+        of root: StorageRoot, before presence: any PresenceAuthority
+    ) async throws(KeystoreError) {
+        guard presence.isInteractive,
+            device.knownRoots.withLock({ $0[root.name] }) != true
+        else { return }
+        let isOwn = try await hasRoot(named: root.name)
+        device.knownRoots.withLock { $0[root.name] = isOwn }
+        guard isOwn else { throw Self.otherTPM() }
+    }
+
     /// Discards the tickets for reuse. The TPM would accept them until they expire.
     public func endReuse() { tickets.empty() }
 

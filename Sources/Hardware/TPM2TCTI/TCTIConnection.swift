@@ -8,10 +8,11 @@ public import TPM2
 /// other TCTI that `libtss2-tctildr` can load.
 public final class TCTIConnection: TPMTransport {
     /// The time limit for each response. The slowest command, creating an RSA key, takes minutes on
-    /// old TPMs. A TCTI without poll handles blocks without a limit.
-    private static let deadlineSeconds = 120
+    /// old TPMs.
+    package static let responseLimit = Duration.seconds(120)
 
     private let configuration: String
+    private let limit: Duration
     private var context: OpaquePointer?
 
     /// Opens the connection.
@@ -19,15 +20,27 @@ public final class TCTIConnection: TPMTransport {
     /// - Parameter configuration: A TCTI string, `name:options`.
     /// - Throws: ``TPMError`` of kind `transport`. The reason names the missing device, library or
     ///   permission.
-    public init(_ configuration: String) throws(TPMError) {
-        self.configuration = configuration
+    public convenience init(_ configuration: String) throws(TPMError) {
+        try self.init(configuration, limit: Self.responseLimit)
+    }
+
+    /// - Parameter limit: The time limit for opening the connection, and for each response.
+    package init(_ configuration: String, limit: Duration) throws(TPMError) {
+        (self.configuration, self.limit) = (configuration, limit)
         Self.quietenLogging
         guard !Self.namesFile(configuration) else {
             throw TPMError(.transport(.absent), reason: "‘\(configuration)’ is not a device")
         }
         let known = Self.resolved.withLock { $0[configuration] }
-        let code = Tss2_TctiLdr_Initialize(known ?? configuration, &context)
-        guard code == 0, context != nil else { throw Self.openingFailed(configuration, code) }
+        let opened = try bounded { [configuration] in
+            var context: OpaquePointer?
+            let code = Tss2_TctiLdr_Initialize(known ?? configuration, &context)
+            return Unshared((code, context))
+        }.value
+        context = opened.1
+        guard opened.0 == 0, context != nil else {
+            throw Self.openingFailed(configuration, opened.0)
+        }
         if known == nil, let resolved = Self.keepLibrary(of: configuration) {
             Self.resolved.withLock { $0[configuration] = resolved }
         }
@@ -75,19 +88,79 @@ public final class TCTIConnection: TPMTransport {
         guard command.count <= TPM.maximumMessageBytes else {
             throw broken("a command is too long")
         }
-        try check(ctss2_transmit(context, command.count, command), "sending")
-        let deadline = ContinuousClock.now + .seconds(Self.deadlineSeconds)
-        guard try isReady(pollHandles(context), by: deadline) else {
-            _ = ctss2_cancel(context)
-            // The next command would read a late response as its own.
-            close()
-            throw late
+        guard mayBlock else {
+            try check(ctss2_transmit(context, command.count, command), "sending")
+            guard try isReady(pollHandles(context), by: .now + limit) else {
+                _ = ctss2_cancel(context)
+                // The next command would read a late response as its own.
+                close()
+                throw late
+            }
+            return try response(of: Self.receive(context))
         }
+        let shared = Unshared(context)
+        return try response(
+            of: bounded {
+                let code = ctss2_transmit(shared.value, command.count, command)
+                return code == 0
+                    ? Self.receive(shared.value) : Received(code: code, doing: "sending", bytes: [])
+            })
+    }
+
+    /// The result of a call of the TCTI.
+    private struct Received: Sendable {
+        let code: TSS2_RC
+        let doing: String
+        let bytes: [UInt8]
+    }
+
+    private static func receive(_ context: OpaquePointer) -> Received {
         var response = [UInt8](repeating: 0, count: TPM.maximumMessageBytes)
         var size = response.count
-        try check(ctss2_receive(context, &size, &response, TSS2_TCTI_TIMEOUT_BLOCK), "receiving")
-        guard size <= response.count else { throw broken("the response is longer than its buffer") }
-        return Array(response.prefix(size))
+        let code = ctss2_receive(context, &size, &response, TSS2_TCTI_TIMEOUT_BLOCK)
+        return Received(code: code, doing: "receiving", bytes: Array(response.prefix(size)))
+    }
+
+    private func response(of received: Received) throws(TPMError) -> [UInt8] {
+        try check(received.code, received.doing)
+        return received.bytes
+    }
+
+    /// Whether calls of the TCTI may block without a limit, as those of swtpm and mssim do. A
+    /// device and tpm2-abrmd have poll handles.
+    private var mayBlock: Bool {
+        !["device:", "tabrmd:"].contains { configuration.hasPrefix($0) }
+    }
+
+    /// A value that one thread uses at a time.
+    private struct Unshared<Value>: @unchecked Sendable {
+        let value: Value
+
+        init(_ value: Value) { self.value = value }
+    }
+
+    /// Makes a call of the TCTI. A software TPM does not answer while another program holds its
+    /// only connection, or while it is stopped.
+    ///
+    /// - Throws: ``TPMError`` at the time limit. The call continues, and the connection, which it
+    ///   uses, is never closed.
+    private func bounded<R: Sendable>(
+        _ call: @escaping @Sendable () -> R
+    ) throws(TPMError) -> R {
+        guard mayBlock else { return call() }
+        var isStarted = true
+        if let result = BlockingThread.run(
+            within: limit, unstarted: { isStarted = false }, call)
+        {
+            return result
+        }
+        context = nil
+        guard isStarted else { throw broken("the system cannot start a thread") }
+        throw TPMError(
+            .transport(.silent),
+            reason:
+                "the TPM at \(configuration) did not answer within \(limit.components.seconds) s: "
+                + "it is stopped, or another program holds its only connection")
     }
 
     public func close() {
@@ -96,8 +169,7 @@ public final class TCTIConnection: TPMTransport {
     }
 
     /// The file descriptors to poll. A device returns a whole response at once, so polling once is
-    /// enough. TCTIs without poll handles (swtpm and mssim before tpm2-tss 4) block in receive
-    /// instead.
+    /// enough. A TCTI without poll handles blocks in receive instead.
     private func pollHandles(_ context: OpaquePointer) -> [pollfd] {
         var count = 0
         guard ctss2_poll_handles(context, nil, &count) == 0, (1...8).contains(count) else {
@@ -129,7 +201,8 @@ public final class TCTIConnection: TPMTransport {
     private var late: TPMError {
         TPMError(
             .transport(.timeout),
-            reason: "the TPM at \(configuration) did not answer within \(Self.deadlineSeconds) s")
+            reason:
+                "the TPM at \(configuration) did not answer within \(limit.components.seconds) s")
     }
 
     private func check(_ code: TSS2_RC, _ doing: String) throws(TPMError) {

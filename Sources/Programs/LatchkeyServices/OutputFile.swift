@@ -7,10 +7,17 @@ internal import LatchkeyPlatform
 /// Writes into an existing file, device, FIFO, or the target of a link, as other programs do, so
 /// that each keeps its type, owner and mode. A new file appears with its whole contents.
 package struct OutputFile: Sendable {
+    /// Absolute, because a PKCS#11 module can change the working directory.
     private let path: String
 
     package init(path: String) {
-        self.path = path
+        self.path = path.hasPrefix("/") || path == "-" ? path : Self.workingDirectory + "/" + path
+    }
+
+    private static var workingDirectory: String {
+        guard let name = getcwd(nil, 0) else { return "." }
+        defer { free(name) }
+        return String(cString: name)
     }
 
     /// Checks that the file can be written, before the user is prompted.
@@ -102,7 +109,7 @@ package struct OutputFile: Sendable {
         unlink(temporary)
     }
 
-    private static func writeAll(_ bytes: [UInt8], to descriptor: Int32) throws(SystemError) {
+    static func writeAll(_ bytes: [UInt8], to descriptor: Int32) throws(SystemError) {
         var rest = bytes[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }

@@ -17,11 +17,12 @@ package protocol SharedOptions: ParsableArguments {
 }
 
 extension SharedOptions {
-    /// The values of the options that are settings, by name.
-    package var values: [String: String?] {
+    /// The values of the options that are settings.
+    package var values: [Setting: String?] {
         [
-            "container": container, "store": store, "tcti": tcti, "token": token,
-            "token-login": tokenLogin, "token-isolation": tokenIsolation, "pin-source": pinSource,
+            .container: container, .store: store, .tcti: tcti, .token: token,
+            .tokenLogin: tokenLogin, .tokenIsolation: tokenIsolation, .pinSource: pinSource,
+            .allowShortPIN: allowShortPin ? "true" : nil,
         ]
     }
 }
@@ -30,7 +31,8 @@ extension SharedOptions {
 package enum OptionHelp {
     package static let verbose: ArgumentHelp = "Log each operation."
     package static let container = ArgumentHelp(
-        "The container. (LATCHKEY_CONTAINER; default: default)", valueName: "name")
+        "The container, a separate set of keys and records. (LATCHKEY_CONTAINER; default: default)",
+        valueName: "name")
     package static let store = ArgumentHelp(
         "The directory of the store. (LATCHKEY_STORE; default: $XDG_DATA_HOME/latchkey)",
         valueName: "dir")
@@ -52,13 +54,14 @@ package enum OptionHelp {
     package static let presence: ArgumentHelp =
         "The preferred user verification, if a key allows more than one."
     package static let allowShortPIN: ArgumentHelp =
-        "Accept a new PIN of fewer than 6 characters even if the TPM's lockout password is empty."
+        "Accept a new PIN of fewer than 6 characters even if the TPM's lockout password is empty. (LATCHKEY_ALLOW_SHORT_PIN)"
 }
 
 /// The values that a shell offers for the shared options.
 package enum OptionValues {
-    package static let tokenLogin = CompletionKind.list(ProgramSettings.tokenLogins)
-    package static let tokenIsolation = CompletionKind.list(ProgramSettings.tokenIsolations)
+    package static let tokenLogin = CompletionKind.list(Setting.tokenLogin.choices ?? [])
+    package static let tokenIsolation = CompletionKind.list(
+        Setting.tokenIsolation.choices ?? [])
     package static let pinSource = CompletionKind.list(["tty", "pinentry", "fd:", "file:"])
 }
 

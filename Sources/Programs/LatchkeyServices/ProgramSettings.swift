@@ -6,9 +6,11 @@ internal import LatchkeyTPM
 internal import TPM2TCTI
 
 /// The settings of one run of a program: each value from its option, otherwise from the
-/// environment, otherwise from the configuration file, otherwise the default. Reading them does not
-/// use the hardware.
+/// environment, otherwise from the user's or the administrator's configuration file, otherwise the
+/// default. Reading them does not use the hardware.
 package struct ProgramSettings: Sendable {
+    /// The values with their places.
+    package let values: SettingsReader
     package let container: String
     /// The store's directory.
     package let store: String
@@ -16,18 +18,12 @@ package struct ProgramSettings: Sendable {
     package let tcti: String
     /// The token that replaces the TPM; nil for the TPM.
     package let token: TokenURI?
-    /// Where to enter the token's PIN, and when to run its module in a separate process.
-    private let tokenLogin: String
-    private let tokenIsolation: String
-    /// The values of the two settings; the first is the default.
-    static let tokenLogins = ["auto", "pin", "reader"]
-    static let tokenIsolations = ["auto", "always", "never"]
     /// nil for the default of the program: the tool's terminal if it has one, otherwise pinentry.
     package let pinSource: PINSource?
     /// The user verification to prefer if a key allows more than one.
     package let preference: PresencePreference
-    /// Whether to accept a short new PIN although the TPM's lockout password is empty.
-    package let allowsShortPINs: Bool
+    /// The user verification that new keys and secrets require at least.
+    package let minimumPolicy: AccessPolicy.Requirement
     /// The identity server's address.
     package let endpoint: String?
     /// The OAuth client ID.
@@ -39,46 +35,76 @@ package struct ProgramSettings: Sendable {
     /// The socket of the SSH agent that gets the requests for keys that Latchkey's agent does not
     /// have; `none` for no agent, nil for that of the environment.
     package let agentSocket: String?
-    /// The path of the configuration file, which may not exist; nil if it is unknown.
-    package let configurationFile: String?
 
-    /// - Parameter others: The values of the program's other options that are settings, by name.
+    /// - Parameter others: The values of the program's other options that are settings.
     /// - Throws: ``KeystoreError`` with code `invalidInput`.
     package init(
-        _ options: some SharedOptions, others: [String: String?] = [:],
+        _ options: some SharedOptions, others: [Setting: String?] = [:],
         environment: [String: String]
     ) throws {
-        let values = try SettingsReader(
-            options: options.values.merging(others) { $1 }, environment: environment)
-        configurationFile = values.path
-        container = try values.value("container") ?? "default"
-        let directory = try values.value("store")
-        store = try directory ?? RecordStore.defaultDirectory(environment: environment)
-        tcti = try Self.tcti(try values.value("tcti"), environment: environment)
-        do {
-            token = try values.value("token").map(TokenURI.init)
-        } catch let error as CryptokiError {
-            throw values.invalid("token", error.reason)
-        }
-        tokenLogin = try values.value("token-login", among: Self.tokenLogins)
-        tokenIsolation = try values.value("token-isolation", among: Self.tokenIsolations)
-        pinSource = try values.value("pin-source").map { text throws(KeystoreError) in
-            guard let source = PINSource(text) else {
-                throw values.invalid(
-                    "pin-source", "‘\(text)’ is not tty, pinentry, fd:N or file:PATH")
-            }
-            return source
-        }
-        preference = options.presence ?? .any
-        allowsShortPINs = options.allowShortPin
-        endpoint = try values.value("endpoint")
-        clientID = try values.value("client-id")
-        agentSocket = try values.value("agent-socket")
-        let origins = try values.value("trusted-origins") ?? ""
-        trustedOrigins =
-            values.isAsSpecific("trusted-origins", as: "endpoint")
-            ? origins.split(separator: ",").map(String.init) : []
+        try self.init(
+            SettingsReader(
+                options: options.values.merging(others) { $1 }, environment: environment),
+            preference: options.presence ?? .any, environment: environment)
     }
+
+    /// - Throws: ``KeystoreError`` with code `invalidInput`.
+    package init(
+        _ values: SettingsReader, preference: PresencePreference = .any,
+        environment: [String: String]
+    ) throws(KeystoreError) {
+        self.values = values
+        self.preference = preference
+        container = values[.container] ?? Setting.container.standard ?? ""
+        try RecordContainer.check(name: container)
+        store =
+            if let directory = values[.store] { directory } else {
+                try RecordStore.defaultDirectory(environment: environment)
+            }
+        tcti = try Self.tcti(values[.tcti], environment: environment)
+        do throws(CryptokiError) {
+            token =
+                if let text = values[.token] { try TokenURI(text) } else { nil }
+        } catch {
+            throw values.invalid(.token, error.reason)
+        }
+        let source = values[.pinSource]
+        pinSource = source.flatMap { PINSource($0) }
+        if let source, pinSource == nil {
+            throw values.invalid(
+                .pinSource, "‘\(source)’ is not tty, pinentry, fd:N or file:PATH")
+        }
+        minimumPolicy =
+            values[.minimumPolicy].flatMap(AccessPolicy.Requirement.init) ?? .none
+        endpoint = values[.endpoint]
+        clientID = values[.clientID]
+        agentSocket = values[.agentSocket]
+        if let agentSocket, agentSocket != "none", !agentSocket.hasPrefix("/") {
+            throw values.invalid(
+                .agentSocket, "‘\(agentSocket)’ is neither an absolute path nor none")
+        }
+        trustedOrigins =
+            values.isAsSpecific(.trustedOrigins, as: .endpoint)
+            ? (values[.trustedOrigins] ?? "").split(separator: ",").map(String.init) : []
+    }
+
+    /// The settings of programs that would read one value from the user's file, and the
+    /// administrator's file.
+    ///
+    /// - Throws: ``KeystoreError`` with code `invalidInput` for a value that the setting cannot
+    ///   have, or that is weaker than a fixed one.
+    package init(checking text: String, of setting: Setting, environment: [String: String])
+        throws(KeystoreError)
+    {
+        let own = Set(Setting.allCases.map(\.variable)).union([Self.variableOfTools])
+        let rest = environment.filter { !own.contains($0.key) }
+        try self.init(
+            SettingsReader(options: [:], environment: rest, users: [setting: text]),
+            environment: rest)
+    }
+
+    /// The variable with the TPM of tpm2-tools.
+    package static let variableOfTools = "TPM2TOOLS_TCTI"
 
     /// The TPM's TCTI configuration: the setting, otherwise the one of tpm2-tools, otherwise the
     /// default.
@@ -88,7 +114,7 @@ package struct ProgramSettings: Sendable {
     package static func tcti(_ setting: String?, environment: [String: String])
         throws(KeystoreError) -> String
     {
-        let tools = environment["TPM2TOOLS_TCTI"].flatMap { $0.isEmpty ? nil : $0 }
+        let tools = environment[variableOfTools].flatMap { $0.isEmpty ? nil : $0 }
         let tcti = setting ?? tools ?? TPMKeystore.defaultTCTI
         guard tcti.isEmpty || TCTIConnection.namesFile(tcti) else { return tcti }
         throw KeystoreError(
@@ -97,12 +123,27 @@ package struct ProgramSettings: Sendable {
             recovery: "Set a TPM with --tcti or LATCHKEY_TCTI, such as device:/dev/tpmrm0.")
     }
 
+    /// Whether to accept a short new PIN although the TPM's lockout password is empty.
+    package var allowsShortPINs: Bool { values[.allowShortPIN] == "true" }
+
+    /// The path of the user's configuration file, which may not exist; nil if it is unknown.
+    package var configurationFile: String? { values.path }
+
     /// Some tokens do not report their fingerprint sensor.
     package var tokenOptions: PKCS11Options {
-        PKCS11Options(
-            token: TokenOptions(
-                isolation: ["always": .always, "never": .never][tokenIsolation] ?? .automatic),
-            protectedPath: ["pin": .never, "reader": .always][tokenLogin] ?? .asTokenSays)
+        let isolation: TokenOptions.Isolation =
+            switch values[.tokenIsolation] {
+            case "always": .always
+            case "never": .never
+            default: .automatic
+            }
+        let path: PKCS11Options.ProtectedPath =
+            switch values[.tokenLogin] {
+            case "pin": .never
+            case "reader": .always
+            default: .asTokenSays
+            }
+        return PKCS11Options(token: TokenOptions(isolation: isolation), protectedPath: path)
     }
 
     /// The authority that reads a service's PINs, by default pinentry: the terminal in which a
@@ -115,13 +156,13 @@ package struct ProgramSettings: Sendable {
         return try source.authority(environment: environment)
     }
 
-    /// The next step for a wrong setting: the three places that may contain it.
-    package func advice(toCorrect name: String) -> String {
-        SettingsReader.advice(toCorrect: name, in: configurationFile)
+    /// The next step for a wrong setting: the places that may contain it.
+    package func advice(toCorrect setting: Setting) -> String {
+        values.advice(toCorrect: setting)
     }
 
     /// An error for a value that a setting cannot have.
-    package func invalid(_ name: String, _ reason: String) -> KeystoreError {
-        SettingsReader.invalid(name, reason, in: configurationFile)
+    package func invalid(_ setting: Setting, _ reason: String) -> KeystoreError {
+        values.invalid(setting, reason)
     }
 }

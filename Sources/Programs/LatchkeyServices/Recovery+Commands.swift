@@ -38,7 +38,8 @@ extension Recovery.Action {
         case .initializeTokenPIN: "Run ‘latchkey token pin --init’."
         case .unblockPIN: "Run ‘latchkey token pin --unblock’."
         case .enterPINHere: "Pass --token-login pin."
-        case .forgetKey: "‘latchkey key delete --forget’ removes the entry."
+        case .enterPINAtReader: "Pass --token-login reader."
+        case .forgetKey: "‘latchkey key delete ID --forget’ removes the entry."
         case .choosePolicy: "Set it with --policy, for example --policy pin."
         case .requireFinger:
             "Run ‘latchkey enable --policy biometry-any’; for the locker, use the same option."
@@ -57,6 +58,8 @@ extension Recovery.Action {
         case .enrolBroker: "Run ‘sudo latchkey broker enrol’."
         case .chooseServer: "Set them with --endpoint and --client-id."
         case .login: "Run ‘latchkey login’."
+        case .forwardLogin:
+            "Run ‘ssh -L 8400:127.0.0.1:8400’ on the computer of your browser, with the same destination as this session, and ‘latchkey login --callback-port 8400’ here."
         case .authenticate: "‘latchkey authenticate’ logs in with it."
         case .enable: "‘latchkey enable’ enables biometric login."
         case .disable: "‘latchkey disable’ disables biometric login."

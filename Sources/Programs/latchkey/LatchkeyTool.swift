@@ -13,10 +13,15 @@ struct LatchkeyTool: AsyncParsableCommand {
             The hardware creates the keys and uses them only after your PIN or fingerprint. ‘latchkey doctor’ checks this \
             machine.
 
+            A container is a set of keys, vaults and credentials with one PIN, for example for one account: --container \
+            selects it. Biometric login replaces the login page of a server by a key in the hardware, which a PIN can \
+            open too. The locker encrypts data for sessions with a server; easy access starts a session with your PIN \
+            or fingerprint instead of the login page.
+
             Exit codes: \(ExitStatus.allCases.map { "\($0.rawValue) \($0.meaning)" }.joined(separator: ", ")).
             """,
         version: Release.version,
-        subcommands: [DoctorCommand.self, StoreCommand.self],
+        subcommands: [DoctorCommand.self, ConfigCommand.self, StoreCommand.self],
         groupedSubcommands: [
             CommandGroup(
                 name: "Biometric login",
@@ -77,7 +82,12 @@ struct LatchkeyTool: AsyncParsableCommand {
             return error.status
         } catch let error where exitCode(for: error) == .success {
             do {
-                try console.result(CommandHelp.complete(fullMessage(for: error)))
+                let text = fullMessage(for: error)
+                if text == Release.version {
+                    try console.show(VersionReport())
+                } else {
+                    try console.result(CommandHelp.complete(text))
+                }
             } catch {
                 return console.fail(error)
             }

@@ -33,6 +33,7 @@ struct ExpiredRows: Service {
             where: "NOT EXISTS (SELECT 1 FROM access_token WHERE grant_id = offline_grant.id)")
         try await delete("authorization_code", "digest")
         try await delete("web_session", "digest")
+        try await delete("app_session_token", "digest")
         try await delete("pending_activation", "id")
     }
 

@@ -54,12 +54,19 @@ enum IdentitySchema {
             nonce TEXT,
             auth_time REAL NOT NULL,
             expires_at REAL NOT NULL,
-            is_used INTEGER NOT NULL
+            is_used INTEGER NOT NULL,
+            is_reauthentication INTEGER NOT NULL
         ) STRICT, WITHOUT ROWID;
         CREATE TABLE web_session (
             digest BLOB PRIMARY KEY NOT NULL,
             user_id TEXT NOT NULL REFERENCES "user" (id) ON DELETE CASCADE,
+            grant_id TEXT REFERENCES offline_grant (id) ON DELETE CASCADE,
             auth_time REAL NOT NULL,
+            expires_at REAL NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        CREATE TABLE app_session_token (
+            digest BLOB PRIMARY KEY NOT NULL,
+            grant_id TEXT NOT NULL REFERENCES offline_grant (id) ON DELETE CASCADE,
             expires_at REAL NOT NULL
         ) STRICT, WITHOUT ROWID;
         CREATE TABLE secret (
@@ -118,12 +125,19 @@ enum IdentitySchema {
             nonce TEXT,
             auth_time DOUBLE PRECISION NOT NULL,
             expires_at DOUBLE PRECISION NOT NULL,
-            is_used BOOLEAN NOT NULL
+            is_used BOOLEAN NOT NULL,
+            is_reauthentication BOOLEAN NOT NULL
         );
         CREATE TABLE web_session (
             digest BYTEA PRIMARY KEY NOT NULL,
             user_id TEXT NOT NULL REFERENCES "user" (id) ON DELETE CASCADE,
+            grant_id TEXT REFERENCES offline_grant (id) ON DELETE CASCADE,
             auth_time DOUBLE PRECISION NOT NULL,
+            expires_at DOUBLE PRECISION NOT NULL
+        );
+        CREATE TABLE app_session_token (
+            digest BYTEA PRIMARY KEY NOT NULL,
+            grant_id TEXT NOT NULL REFERENCES offline_grant (id) ON DELETE CASCADE,
             expires_at DOUBLE PRECISION NOT NULL
         );
         CREATE TABLE secret (
@@ -152,6 +166,9 @@ enum IdentitySchema {
         CREATE INDEX authorization_code_user ON authorization_code (user_id);
         CREATE INDEX web_session_expiry ON web_session (expires_at);
         CREATE INDEX web_session_user ON web_session (user_id);
+        CREATE INDEX web_session_grant ON web_session (grant_id);
+        CREATE INDEX app_session_token_grant ON app_session_token (grant_id);
+        CREATE INDEX app_session_token_expiry ON app_session_token (expires_at);
         CREATE INDEX pending_activation_user ON pending_activation (user_id);
         CREATE INDEX pending_activation_expiry ON pending_activation (expires_at);
         """

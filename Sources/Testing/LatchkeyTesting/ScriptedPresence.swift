@@ -23,24 +23,27 @@ public final class ScriptedPresence: PresenceAuthority {
 
     public let broker: PresenceBroker?
     public let preference: PresencePreference
+    public let isInteractive: Bool
     private let state: Mutex<State>
     private let officerPIN: String?
     private let reader: (@Sendable (Step) async -> Void)?
 
     /// - Parameters:
     ///   - broker: The presence broker for fingerprints.
+    ///   - isInteractive: Whether the answers come from a user who sees the prompts.
     ///   - officerPIN: The answer to every request for the security officer's PIN. These requests
     ///     use no step and are not in ``requests``.
     ///   - reader: Receives the next step when the user is told to use the reader's PIN pad or
     ///     sensor.
     public init(
         _ steps: [Step], broker: PresenceBroker? = nil,
-        preferring preference: PresencePreference = .any,
+        preferring preference: PresencePreference = .any, isInteractive: Bool = true,
         officerPIN: String? = nil, reader: (@Sendable (Step) async -> Void)? = nil
     ) {
         state = Mutex(State(steps: steps[...]))
         self.broker = broker
         self.preference = preference
+        self.isInteractive = isInteractive
         self.officerPIN = officerPIN
         self.reader = reader
     }

@@ -41,6 +41,31 @@ struct DesktopPasskeyPromptTests {
         #expect(try desk.descriptions.count == 2)
     }
 
+    @Test func `after a wrong finger, the reader waits again while the window is open`()
+        async throws
+    {
+        let reader = WrongFingers(2)
+        let desk = try Desk(choices: ["wait"], broker: reader)
+        let verification = desk.prompt.verification(for: question(["ada"]))
+        let broker = try #require(verification.broker?.approvals)
+        let context = PromptContext(reason: "log in")
+        let request = ApprovalRequest(
+            use: .unseal, keyName: Data(), nonceTPM: Data(), policy: .userPresence,
+            context: context)
+        let window = Task {
+            try await verification.pin(
+                PINRequest(purpose: .current, context: context, attemptsLeft: nil))
+        }
+        #expect(await poll { (try? desk.descriptions)?.count == 1 })
+        guard case .declined = try await broker.approve(request) else {
+            Issue.record("the last answer of the reader was not used")
+            return
+        }
+        #expect(reader.count == 3)
+        window.cancel()
+        _ = try? await window.value
+    }
+
     @Test func `an account is chosen by its own window`() async throws {
         let desk = try Desk(choices: ["use", "other", "other", "other", "use"])
         #expect(await desk.prompt.choose(question(["ada", "bob", "eve"])) == .use(0))
@@ -103,19 +128,6 @@ struct DesktopPasskeyPromptTests {
             environment: ["PINENTRY_PROGRAM": "/nonexistent"], pins: NobodyPresent(), broker: nil,
             log: Logger(label: "test"))
         #expect(await !missing.canPrompt())
-    }
-
-    @Test func `the prompt after a wrong PIN says so`() async throws {
-        let pins = ScriptedPresence(pins: "1111", "2222", "3333")
-        let desk = try Desk(choices: [], pins: pins)
-        let presence = desk.prompt.verification(for: question(["ada"]))
-        let request = PINRequest(purpose: .current, context: PromptContext(reason: "test"))
-        _ = try await presence.pin(request)
-        presence.rejected()
-        _ = try await presence.pin(request)
-        presence.accepted()
-        _ = try await presence.pin(request)
-        #expect(pins.requests.map(\.hint) == [nil, "The last PIN was wrong.", nil])
     }
 
     @Test func `a locked session gets no window, and the request stays unanswered`() async throws {
@@ -317,6 +329,31 @@ private struct ReadyReader: ApprovalService {
     }
     func approve(_ request: ApprovalRequest) async throws(KeystoreError) -> ApprovalAnswer {
         throw Self.refusal
+    }
+    func makeUserPIN() async throws(KeystoreError) -> UnsetUserPIN { throw Self.refusal }
+}
+
+/// A reader that sees wrong fingers, and then none.
+private final class WrongFingers: ApprovalService {
+    private static let refusal = KeystoreError(code: .refused, reason: "no", recovery: "None.")
+
+    private let attempts = Mutex(0)
+    private let wrong: Int
+
+    init(_ wrong: Int) { self.wrong = wrong }
+
+    var count: Int { attempts.withLock(\.self) }
+
+    func fingerState() async -> FingerState { .ready }
+    func terms(for policy: AccessPolicy) async throws(KeystoreError) -> PresenceTerms {
+        throw Self.refusal
+    }
+    func approve(_ request: ApprovalRequest) async throws(KeystoreError) -> ApprovalAnswer {
+        let number = attempts.withLock {
+            $0 += 1
+            return $0
+        }
+        return number <= wrong ? .notRecognised : .declined("no finger was placed in time")
     }
     func makeUserPIN() async throws(KeystoreError) -> UnsetUserPIN { throw Self.refusal }
 }

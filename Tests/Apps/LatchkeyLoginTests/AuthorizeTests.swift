@@ -154,6 +154,27 @@ import Testing
         }
     }
 
+    @Test func `the name, the page and the colours are part of the request`() async throws {
+        try await Bench.with(.init(takesUserIDHint: true)) { bench in
+            let options = AuthorizationOptions(
+                loginHint: .email("a+b@example.com"), page: .signup, colorScheme: .dark)
+            let container = try await bench.start()
+            try await container.authorize(options)
+            let prefix = "https://authgear.com/login_hint?type="
+            let page = try #require(bench.browser.visited.last)
+            #expect(page["login_hint"] == prefix + "login_id&email=a%2Bb%40example.com")
+            #expect(page["x_page"] == "signup")
+            #expect(page["x_color_scheme"] == "dark")
+            // A request has one login_hint: the ID token names the owner of the key.
+            try await container.enableBiometric()
+            try await container.authorize(options)
+            #expect(bench.browser.visited.last?["login_hint"] == page["login_hint"])
+            #expect(bench.browser.visited.last?["id_token_hint"] != nil)
+            try await container.authorize(.init(loginHint: nil))
+            #expect(bench.browser.visited.last?["login_hint"] == prefix + "user_id&user_id=user-a")
+        }
+    }
+
     @Test(arguments: [
         "http://identity.test", "ftp://identity.test", "identity.test", "https://u:p@identity.test",
         "",

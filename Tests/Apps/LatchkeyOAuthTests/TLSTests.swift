@@ -15,9 +15,10 @@ struct TLSTests {
     ///
     /// - Parameters:
     ///   - name: The host in the certificate.
+    ///   - hasExpired: Whether the certificate has expired.
     ///   - arguments: More arguments of `openssl s_server`.
     private func withServer(
-        for name: String = "localhost", _ arguments: [String] = [],
+        for name: String = "localhost", hasExpired: Bool = false, _ arguments: [String] = [],
         _ body: (_ port: String, _ certificate: String) async throws -> Void
     ) async throws {
         let directory = try TemporaryDirectory()
@@ -31,6 +32,14 @@ struct TLSTests {
                 "subjectAltName=DNS:\(name)",
             ], output: .discarded)
         try #require(made.terminationStatus.isSuccess)
+        if hasExpired {
+            let changed = try await run(
+                .name("openssl"),
+                arguments: [
+                    "x509", "-in", certificate, "-signkey", key, "-days", "-1", "-out", certificate,
+                ], output: .discarded)
+            try #require(changed.terminationStatus.isSuccess)
+        }
         _ = try await run(
             .name("openssl"),
             arguments: .init(
@@ -74,11 +83,27 @@ struct TLSTests {
             }
             #expect(error?.code == .unavailable)
             #expect(
-                error?.reason.hasPrefix("the TLS certificate of localhost:") == true,
+                error?.reason
+                    == "the TLS certificate of localhost:\(port) is not trusted: no authority in the system's trust store issued it",
                 "\(error as Any)")
-            #expect(error?.reason.contains("is not trusted") == true)
             #expect(error?.recovery.contains("trust store") == true)
             #expect(error?.underlying?.layer == "tls")
+        }
+    }
+
+    @Test func `an expired certificate is refused with this cause`() async throws {
+        try await withServer(hasExpired: true) { port, certificate in
+            let error = await #expect(throws: KeystoreError.self) {
+                try await CurlTransport(
+                    limits: .init(timeoutSeconds: 300), authorities: certificate
+                ).send(
+                    request(port), body: [])
+            }
+            #expect(
+                error?.reason
+                    == "the TLS certificate of localhost:\(port) is not trusted: it has expired",
+                "\(error as Any)")
+            #expect(error?.recovery.contains("clock") == true)
         }
     }
 

@@ -10,6 +10,9 @@
      FUNCTION hold                   waits until the script no longer has this line
      FUNCTION closesessions [TIMES]  first closes all sessions of the slot, unnoticed by the caller
      FUNCTION finalize [TIMES]       first finalizes the base, unnoticed by the caller
+     FUNCTION print [TIMES]          writes a line to descriptor 1
+     FUNCTION chdir                  changes the working directory to /
+     FUNCTION signals                ignores SIGINT, SIGTERM and SIGCHLD, and ends the process at SIGPIPE
      FUNCTION length NUMBER          replaces the base's length (signature, slots, objects, attributes)
      FUNCTION value TYPE HEX         C_GetAttributeValue: the value of attributes of TYPE
      FUNCTION cantlock               C_Initialize: rejects callers that use threads
@@ -22,6 +25,9 @@
      FUNCTION refuse TYPE CODE       C_GenerateKeyPair: CODE if the private half has an attribute of TYPE
      FUNCTION drop TYPE              C_GenerateKeyPair: ignores attributes of TYPE of the private half
      FUNCTION id HEX                 C_GenerateKeyPair: another CKA_ID with as many bytes, at most 64
+     FUNCTION stored                 C_GenerateKeyPair: stores keys that are not to be stored (CKA_TOKEN)
+     FUNCTION der                    C_Sign: an ECDSA signature in DER
+     FUNCTION limit NUMBER           C_OpenSession: CKR_SESSION_COUNT for more sessions at the same time
      FUNCTION unstored CODE          C_GenerateKeyPair: CODE for keys that are not stored (CKA_TOKEN)
      FUNCTION login CODE             C_GenerateKeyPair: CODE without a login
      FUNCTION missing                C_GetFunctionList: the list has no pointer to the function
@@ -32,6 +38,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +53,7 @@ enum { LINE = 1024, LINES = 32 };
 static CK_FUNCTION_LIST *base;
 static CK_FUNCTION_LIST own;
 static CK_SLOT_ID last_slot;
+static unsigned long open_sessions;
 
 struct rule {
     char text[LINE];
@@ -128,7 +136,17 @@ static int before(const char *function, CK_RV *value) {
             while (is_held(function)) usleep(5000);
         else if (!strcmp(rule->action, "closesessions") && take(rule, rule->argument))
             base->C_CloseAllSessions(last_slot);
-        else if (!strcmp(rule->action, "finalize") && take(rule, rule->argument))
+        else if (!strcmp(rule->action, "print") && take(rule, rule->argument)) {
+            static const char line[] = "Welcome to the hostile module\n";
+            if (write(1, line, sizeof line - 1) < 0) abort();
+        } else if (!strcmp(rule->action, "chdir")) {
+            if (chdir("/")) abort();
+        } else if (!strcmp(rule->action, "signals")) {
+            signal(SIGINT, SIG_IGN);
+            signal(SIGTERM, SIG_IGN);
+            signal(SIGCHLD, SIG_IGN);
+            signal(SIGPIPE, SIG_DFL);
+        } else if (!strcmp(rule->action, "finalize") && take(rule, rule->argument))
             base->C_Finalize(NULL);
         else if (!strcmp(rule->action, "return") && take(rule, rule->more)) {
             *value = strtoul(rule->argument, NULL, 0);
@@ -183,7 +201,10 @@ static CK_RV Initialize(void *arguments) {
     if (is_told("C_Initialize", "cantlock") && given && given->flags & CKF_OS_LOCKING_OK) return CKR_CANT_LOCK;
     PASS(C_Initialize, arguments);
 }
-static CK_RV Finalize(void *reserved) { PASS(C_Finalize, reserved); }
+static CK_RV Finalize(void *reserved) {
+    open_sessions = 0;
+    PASS(C_Finalize, reserved);
+}
 static CK_RV GetInfo(CK_INFO *info) { PASS(C_GetInfo, info); }
 static CK_RV GetSlotInfo(CK_SLOT_ID slot, CK_SLOT_INFO *info) { PASS(C_GetSlotInfo, slot, info); }
 static void pad_with_nul(CK_UTF8CHAR *text, size_t length) {
@@ -209,7 +230,10 @@ static CK_RV GetTokenInfo(CK_SLOT_ID slot, CK_TOKEN_INFO *info) {
 static CK_RV GetMechanismInfo(CK_SLOT_ID slot, CK_MECHANISM_TYPE type, CK_MECHANISM_INFO *info) {
     PASS(C_GetMechanismInfo, slot, type, info);
 }
-static CK_RV CloseSession(CK_SESSION_HANDLE session) { PASS(C_CloseSession, session); }
+static CK_RV CloseSession(CK_SESSION_HANDLE session) {
+    if (open_sessions > 0) open_sessions--;
+    PASS(C_CloseSession, session);
+}
 static CK_RV GetSessionInfo(CK_SESSION_HANDLE session, CK_SESSION_INFO *info) { PASS(C_GetSessionInfo, session, info); }
 static CK_RV Login(CK_SESSION_HANDLE session, CK_USER_TYPE user, CK_BYTE *pin, CK_ULONG count) {
     struct rule rule;
@@ -258,10 +282,16 @@ static CK_RV GenerateKeyPair(CK_SESSION_HANDLE session, CK_MECHANISM *mechanism,
         for (i = 0; i < private_count; i++)
             if (private_template[i].type == strtoul(rule.argument, NULL, 0)) return strtoul(rule.more, NULL, 0);
     memcpy(public_copy, public_template, public_count * sizeof *public_template);
+    static CK_BBOOL yes = CK_TRUE;
+    int stores = is_told("C_GenerateKeyPair", "stored");
+    for (i = 0; stores && i < public_count; i++)
+        if (public_copy[i].type == CKA_TOKEN) public_copy[i].pValue = &yes;
     int drops = find("C_GenerateKeyPair", "drop", &rule);
     for (i = 0; i < private_count; i++)
         if (!drops || private_template[i].type != strtoul(rule.argument, NULL, 0))
             private_copy[count++] = private_template[i];
+    for (i = 0; stores && i < count; i++)
+        if (private_copy[i].type == CKA_TOKEN) private_copy[i].pValue = &yes;
     public_template = public_copy;
     private_template = private_copy;
     private_count = count;
@@ -286,7 +316,13 @@ static CK_RV OpenSession(CK_SLOT_ID slot, CK_FLAGS flags, void *application, CK_
     struct rule rule;
     last_slot = slot;
     if (flags & CKF_RW_SESSION && find("C_OpenSession", "readonly", &rule)) return strtoul(rule.argument, NULL, 0);
-    PASS(C_OpenSession, slot, flags, application, notify, session);
+    if (find("C_OpenSession", "limit", &rule) && open_sessions >= strtoul(rule.argument, NULL, 0))
+        return CKR_SESSION_COUNT;
+    CK_RV value;
+    if (before("C_OpenSession", &value)) return value;
+    value = base->C_OpenSession(slot, flags, application, notify, session);
+    if (value == CKR_OK) open_sessions++;
+    return value;
 }
 
 static CK_RV GetSlotList(CK_BBOOL with_token, CK_SLOT_ID *slots, CK_ULONG *count) {
@@ -310,10 +346,32 @@ static CK_RV FindObjects(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE *objects, C
     return value;
 }
 
+/* An INTEGER of 32 bytes in DER, at most 35 bytes. */
+static CK_ULONG put_integer(CK_BYTE *to, const CK_BYTE *number) {
+    CK_ULONG skipped = 0;
+    while (skipped < 31 && !number[skipped]) skipped++;
+    CK_ULONG sign = number[skipped] & 0x80 ? 1 : 0, length = 32 - skipped;
+    to[0] = 2;
+    to[1] = (CK_BYTE)(length + sign);
+    to[2] = 0;
+    memcpy(to + 2 + sign, number + skipped, length);
+    return 2 + sign + length;
+}
+
 static CK_RV Sign(CK_SESSION_HANDLE session, CK_BYTE *data, CK_ULONG data_length, CK_BYTE *signature, CK_ULONG *length) {
     CK_RV value;
     if (before("C_Sign", &value)) return value;
+    CK_ULONG room = *length;
     value = base->C_Sign(session, data, data_length, signature, length);
+    if (value == CKR_OK && is_told("C_Sign", "der") && *length == 64 && room >= 72) {
+        CK_BYTE der[72];
+        CK_ULONG count = 2 + put_integer(der + 2, signature);
+        count += put_integer(der + count, signature + 32);
+        der[0] = 0x30;
+        der[1] = (CK_BYTE)(count - 2);
+        memcpy(signature, der, count);
+        *length = count;
+    }
     false_length("C_Sign", length);
     return value;
 }
@@ -388,6 +446,7 @@ __attribute__((visibility("default"))) CK_RV C_GetFunctionList(CK_FUNCTION_LIST_
     if (is_told("C_GetSessionInfo", "missing")) own.C_GetSessionInfo = NULL;
     if (is_told("C_Logout", "missing")) own.C_Logout = NULL;
     if (is_told("C_Login", "missing")) own.C_Login = NULL;
+    if (is_told("C_GetMechanismInfo", "missing")) own.C_GetMechanismInfo = NULL;
     if (is_told("C_SignInit", "missing")) own.C_SignInit = NULL;
     if (is_told("C_GenerateKeyPair", "missing")) own.C_GenerateKeyPair = NULL;
     if (is_told("C_DeriveKey", "missing")) own.C_DeriveKey = NULL;

@@ -28,8 +28,28 @@ struct CommandBudgetTests {
         let key = try await Scene.key(first)
         try await Scene.sign(first, key)
         wire.forget()
-        try await Scene.sign(wire.keystore(tpm, anchors: anchors), key)
+        let unattended = ScriptedPresence([.pin("123456")], isInteractive: false)
+        try await Scene.sign(wire.keystore(tpm, anchors: anchors), key, unattended)
         #expect(wire.codes == [.getCapability, .startAuthSession, .load, .sign, .flushContext])
+    }
+
+    /// Without a resource manager, ReadPublic finds another TPM before the first prompt.
+    @Test func `a prompt adds one command to the first signature of a process, and none later`()
+        async throws
+    {
+        let wire = Wire()
+        let anchors = MemoryTrustAnchors()
+        let tpm = try SoftwareTPM.current
+        let key = try await Scene.key(wire.keystore(tpm, anchors: anchors))
+        let keystore = wire.keystore(tpm, anchors: anchors)
+        wire.forget()
+        try await Scene.sign(keystore, key)
+        let signing: [TPMCommandCode] = [.startAuthSession, .load, .sign, .flushContext]
+        // The simulator asks for the first use of a PIN again.
+        #expect(Array(wire.codes.prefix(5)) == [.getCapability, .readPublic] + signing.prefix(3))
+        wire.forget()
+        try await Scene.sign(keystore, key)
+        #expect(wire.codes == [.getCapability] + signing)
     }
 
     @Test func `with a resource manager, only Sign and FlushContext follow the PIN prompt`()

@@ -1,3 +1,4 @@
+import FoundationEssentials
 import Latchkey
 import LatchkeySimulators
 import LatchkeyTPM
@@ -51,6 +52,31 @@ struct LockoutTests {
             refused?.code == .lockedOut && refused?.underlying?.rawCode == 0x921, "TPM_RC_LOCKOUT")
         #expect(refused?.reason == "the TPM refuses its lockout password after a wrong one")
         #expect(try await keystore.pinStatus(of: .secret(secret)).isLockedOut)
+    }
+
+    @Test func `all reports of a lockout have the end that the first one had`() async throws {
+        let anchors = MemoryTrustAnchors()
+        let (_, keystore, secret) = try await lockedOut(anchors: anchors)
+        let first = try #require(try await anchors.anchor("tpm/lockout"))
+        let end = try await keystore.pinStatus().lockedOutUntil
+        let seconds = first.reduce(0) { $0 << 8 | UInt64($1) }
+        #expect(end == Date(timeIntervalSince1970: Double(seconds + 1000)))
+        // As if the lockout had been seen 500 seconds earlier.
+        let earlier = withUnsafeBytes(of: (seconds - 500).bigEndian) { Data($0) }
+        try await anchors.replaceAnchor("tpm/lockout", with: earlier)
+        let error = await Scene.error { () async throws(KeystoreError) in
+            _ = try await unseal(keystore, secret, "123456")
+        }
+        let earlierEnd = Date(timeIntervalSince1970: Double(seconds + 500))
+        #expect(error?.code == .lockedOut && error?.lockedOutUntil == earlierEnd)
+        #expect(try await keystore.diagnose().pinStatus.lockedOutUntil == earlierEnd)
+        // A time that cannot be right is replaced: the machine was off, or its clock was wrong.
+        for wrong in [seconds - 2000, seconds + 2000] {
+            try await anchors.replaceAnchor(
+                "tpm/lockout", with: withUnsafeBytes(of: wrong.bigEndian) { Data($0) })
+            let end = try #require(try await keystore.pinStatus().lockedOutUntil)
+            #expect((0...1).contains(end.timeIntervalSinceNow / 1000))
+        }
     }
 
     @Test func `a declined prompt and a password that is too long send nothing`() async throws {
@@ -143,10 +169,11 @@ struct LockoutTests {
 
     /// A secret under a PIN that the TPM counts, on a TPM that is locked out.
     private func lockedOut(
-        on tpm: SoftwareTPM? = nil, isRevocable: Bool = false
+        on tpm: SoftwareTPM? = nil, isRevocable: Bool = false,
+        anchors: MemoryTrustAnchors = MemoryTrustAnchors()
     ) async throws -> (Wire, TPMKeystore, SealedSecret) {
         let wire = Wire()
-        let keystore = wire.keystore(try tpm ?? SoftwareTPM.current)
+        let keystore = wire.keystore(try tpm ?? SoftwareTPM.current, anchors: anchors)
         let presence = ScriptedPresence(pins: "123456")
         let secret =
             isRevocable

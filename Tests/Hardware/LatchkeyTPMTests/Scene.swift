@@ -67,6 +67,19 @@ enum Scene {
         return try body(TPM(ResubmittingTransport(connection)))
     }
 
+    /// Stores another program's key at the handle of the storage root key.
+    static func takeStorageRootHandle() throws -> TPMObject {
+        try look { tpm in
+            let template = PublicArea(
+                attributes: [.fixedTPM, .fixedParent, .sensitiveDataOrigin, .userWithAuth, .sign],
+                detail: .ecc(ECCParameters(scheme: .ecdsaSHA256), ECCPoint(x: [], y: [])))
+            try tpm.withPrimary(template, in: .owner) { (primary) throws(TPMError) in
+                try tpm.execute(EvictControl(primary, at: .storageRootKey))
+            }
+            return try tpm.execute(ReadPublic(.storageRootKey))
+        }
+    }
+
     /// Resets the count of wrong PINs.
     static func resetCount(_ tpm: TPM) throws {
         let password = Array(try #require(SoftwareTPM.current.lockoutPassword).utf8)

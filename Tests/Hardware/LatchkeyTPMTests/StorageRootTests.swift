@@ -22,15 +22,7 @@ struct StorageRootTests {
     @Test func `another program's key at the handle is not changed, and Latchkey's keys work`()
         async throws
     {
-        let foreign = try Scene.look { tpm in
-            let template = PublicArea(
-                attributes: [.fixedTPM, .fixedParent, .sensitiveDataOrigin, .userWithAuth, .sign],
-                detail: .ecc(ECCParameters(scheme: .ecdsaSHA256), ECCPoint(x: [], y: [])))
-            try tpm.withPrimary(template, in: .owner) { (primary) throws(TPMError) in
-                try tpm.execute(EvictControl(primary, at: .storageRootKey))
-            }
-            return try tpm.execute(ReadPublic(.storageRootKey))
-        }
+        let foreign = try Scene.takeStorageRootHandle()
         let anchors = MemoryTrustAnchors()
         let keystore = TPMKeystore(tcti: try SoftwareTPM.current.tcti, anchors: anchors)
         #expect(try await keystore.diagnose().storageRootKey == .foreign)

@@ -30,8 +30,8 @@ struct WireFaultTests {
         KeystoreError.Code?
     > {
         switch fault {
-        // The TPM only took its time.
-        case .late, .code(0x922, times: 1): [nil]
+        // The TPM only took its time, or more than one command.
+        case .late, .oneValue, .code(0x922, times: 1): [nil]
         // A PIN is sent again once, and only where the TPM did not start the command.
         case .code(0x908, times: 2), .code(0x922, times: 2):
             [.sign, .unseal, .objectChangeAuth].contains(command) ? [.transient] : [nil]
@@ -76,7 +76,7 @@ struct WireFaultTests {
         // The object and the session.
         case .code(_, times: 100): command == .flushContext ? 2 : 0
         case .lostCommand, .stale, .code: command == .flushContext ? 1 : 0
-        case .late, .shortAnswer, .reset: 0
+        case .late, .oneValue, .shortAnswer, .reset: 0
         }
     }
 

@@ -135,12 +135,13 @@ private final class Tape {
         keystore = wire.keystore(tpm, anchors: anchors, isShared: isShared)
     }
 
-    /// The PIN is always the same. A finger comes first, unless the test prefers the PIN.
+    /// The PIN is always the same. A finger comes first, unless the test prefers the PIN. A prompt
+    /// would add ReadPublic to its first use.
     var presence: ScriptedPresence {
-        guard let broker else { return ScriptedPresence(pins: "123456", "123456") }
-        return ScriptedPresence(
-            [.pin("123456"), .pin("123456")],
-            broker: broker, preferring: preference == .pin ? .pin : .finger)
+        ScriptedPresence(
+            [.pin("123456"), .pin("123456")], broker: broker.map { PresenceBroker($0) },
+            preferring: broker != nil && preference != .pin ? .finger : preference,
+            isInteractive: false)
     }
 
     func start(_ directory: String) async throws {

@@ -100,8 +100,9 @@ struct WireSecrecyTests {
                     by: Self.parentName(attacker.tcti)))
             wire.forget()
             let misled = wire.keystore(try SoftwareTPM.current, anchors: theirs)
+            let unattended = ScriptedPresence([.pin("123456")], isInteractive: false)
             let error = await Scene.error { () async throws(KeystoreError) in
-                try await Scene.sign(misled, edited)
+                try await Scene.sign(misled, edited, unattended)
             }
             #expect(error?.code == .wrongDevice)
             #expect(error?.underlying?.rawCode == 0x9a2)

@@ -14,8 +14,8 @@ struct CommandTests {
                     .lockoutRecovery: 1000,
                 ])
             #expect(
-                try test.tpm.execute(GetCapability<ECCCurve>(.eccCurves, count: 64)).contains(
-                    .nistP256))
+                try test.tpm.execute(GetCapability<ECCCurve>(.eccCurves, count: 64)).elements
+                    .contains(.nistP256))
             #expect(try test.tpm.handles(from: .persistentFirst) == [.storageRootKey])
         }
     }

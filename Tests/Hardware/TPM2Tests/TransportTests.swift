@@ -1,4 +1,5 @@
 import Foundation
+import LatchkeyPlatform
 import LatchkeySimulators
 import LatchkeyTesting
 import TPM2
@@ -84,6 +85,36 @@ struct TransportTests {
         _ = try tpm.getRandom(8)
         await software.cutPower()
         #expect(throws: TPMError(.transport(.broken), reason: "")) { _ = try tpm.getRandom(8) }
+    }
+
+    /// Why a software TPM does not answer.
+    enum Silence: CaseIterable { case held, stopped }
+
+    @Test(.softwareTPM, arguments: Silence.allCases)
+    func `a software TPM that does not answer is an error at the time limit`(
+        _ silence: Silence
+    ) async throws {
+        let software = try SoftwareTPM.current
+        let path = String(software.tcti.trimmingPrefix("swtpm:path="))
+        let process = try #require(await software.processIdentifier)
+        let address = try #require(UNIXSocketAddress(path: path))
+        let other = try silence == .held ? address.connectedSocket() : -1
+        if silence == .stopped { #expect(kill(process, SIGSTOP) == 0) }
+        defer {
+            if silence == .stopped { kill(process, SIGCONT) } else { close(other) }
+        }
+        let error = await Task.detached { () -> TPMError? in
+            do throws(TPMError) {
+                let connection = try TCTIConnection(software.tcti, limit: .seconds(1))
+                defer { connection.close() }
+                _ = try TPM(connection).getRandom(8)
+                return nil
+            } catch {
+                return error
+            }
+        }.value
+        #expect(error?.kind == .transport(.silent))
+        #expect(error?.reason.contains("another program holds its only connection") == true)
     }
 
     @Test(.softwareTPM) func `a closed connection is reported`() throws {

@@ -58,6 +58,12 @@ struct DiskTests {
                 store="$XDG_DATA_HOME/latchkey"
                 run before x vault store room
                 cat /dev/zero >"$XDG_DATA_HOME/filler" 2>/dev/null
+                run list '' key list
+                run state '' status
+                run sealed '' vault show gated
+                [ "$(cat "$XDG_CONFIG_HOME.out")" = bystander ]; echo "same $?"
+                LATCHKEY_PIN_SOURCE=fd:99 run unasked x vault update gated
+                grep -q full "$XDG_CONFIG_HOME.err"; echo "says $?"
                 run store x vault store new
                 run update x vault update plain
                 run upgrade '' vault upgrade plain
@@ -74,7 +80,10 @@ struct DiskTests {
                 """)
         #expect(
             found == [
-                Report(name: "before", status: 0), Report(name: "store", status: 7),
+                Report(name: "before", status: 0), Report(name: "list", status: 0),
+                Report(name: "state", status: 0), Report(name: "sealed", status: 0),
+                Report(name: "same", status: 0), Report(name: "unasked", status: 7),
+                Report(name: "says", status: 0), Report(name: "store", status: 7),
                 Report(name: "update", status: 7),
                 Report(name: "upgrade", status: 7), Report(name: "pin", status: 7),
                 Report(name: "key", status: 7),
@@ -86,30 +95,93 @@ struct DiskTests {
             ])
     }
 
-    @Test(.enabled(if: geteuid() == 0, "needs root, to mount a file system for reading only"))
-    func `a read-only disk can be read but not written`() async throws {
-        let (machine, preamble) = try await machine()
+    /// The commands that only read, with the expected status and text.
+    private static let reading = """
+        run status 0 '' vault status plain
+        run show 0 '' vault show plain
+        run gated 0 '' vault show gated
+        run list 0 '' key list
+        run key 0 '' key show signer
+        run export 0 '' key export signer --format pem
+        run sign 0 /etc/hostname key sign signer /etc/hostname
+        run state 0 '' status
+        run credentials 0 '' credential list
+        run ssh 0 '' ssh list
+        run passkeys 0 '' passkey list
+        run pins 0 '' pin status
+
+        """
+
+    /// The commands that write, which do not prompt.
+    private static let writing = """
+        export LATCHKEY_PIN_SOURCE=fd:99
+        run store 7 x vault store new
+        run protect 7 x vault store new --biometrics
+        run update 7 x vault update gated
+        run downgrade 7 '' vault downgrade gated
+        run pin 7 '' pin change
+        run reset 7 '' vault reset plain --yes
+        run create 7 '' key create
+        run rename 7 '' key rename signer other
+        run delete 7 '' key delete "$id"
+
+        """
+
+    /// The reason why a store cannot be written.
+    enum Obstacle: CaseIterable { case fileSystem, fileSystemAfterCrash, mode }
+
+    @Test(
+        .enabled(if: geteuid() == 0, "needs root, to mount a file system for reading only"),
+        .requires(program: "setpriv"), arguments: Obstacle.allCases)
+    func `a store that cannot be written can be read`(_ obstacle: Obstacle) async throws {
+        let (machine, _) = try await machine()
+        let made = try await machine.run(
+            "key", "create", "--label", "signer", "--json", pins: ["2580"])
+        let id = try #require(made.json()["id"]?.string, "\(made.errors)")
+        // A process that ends without closing the database leaves the log.
+        let crash = """
+            python3 - "$store/default/latchkey.sqlite" <<'END'
+            import os, sqlite3, sys
+            database = sqlite3.connect(sys.argv[1])
+            database.execute("INSERT INTO anchor VALUES ('a crash', x'00')")
+            database.commit()
+            os._exit(0)
+            END
+            [ -s "$store/default/latchkey.sqlite-wal" ]; echo "log $?"
+
+            """
+        let readOnly = """
+            mount --bind "$XDG_DATA_HOME" "$XDG_DATA_HOME"
+            mount -o remount,ro,bind "$XDG_DATA_HOME"
+
+            """
+        // Without these capabilities, the modes of files apply to root too.
+        let mode = """
+            chmod -R u-w "$store" && trap 'chmod -R u+w "$store"; rm "$out"' EXIT
+            user="setpriv --bounding-set -dac_override,-dac_read_search"
+
+            """
         let found = try await reports(
             machine,
-            preamble + """
-                mount --bind "$XDG_DATA_HOME" "$XDG_DATA_HOME" && mount -o remount,ro,bind "$XDG_DATA_HOME"
-                run status '' vault status plain
-                run show '' vault show plain
-                run store x vault store new
-                run pin '' pin change
-                run reset '' vault reset plain
-                mount -o remount,rw,bind "$XDG_DATA_HOME"
-                run after '' vault show plain
-                """)
+            """
+            set -u
+            user= id=\(id) store="$XDG_DATA_HOME/latchkey"
+            run() {
+                name=$1 expected=$2 input=$3; shift 3
+                printf '%s' "$input" | $user '\(Products.latchkey)' "$@" >"$out" 2>&1
+                status=$?
+                [ "$status" = "$expected" ] || { echo "$name $status"; cat "$out" >&2; }
+                [ "$status" = 0 ] || grep -q 'store cannot be written' "$out" || echo "$name 99"
+            }
+            out=$(mktemp) && trap 'rm "$out"' EXIT
+
+            """ + (obstacle == .fileSystemAfterCrash ? crash : "")
+                + (obstacle == .mode ? mode : readOnly) + Self.reading + Self.writing)
+        let expected = obstacle == .fileSystemAfterCrash ? [Report(name: "log", status: 0)] : []
+        #expect(found == expected)
         #expect(
-            found.filter { ["store", "pin", "reset"].contains($0.name) }.allSatisfy {
-                $0.status == 7
-            }, "\(found)")
-        #expect(found.last == Report(name: "after", status: 0), "\(found)")
-        #expect(found.count == 6)
-        // SQLite cannot read a write-ahead log without its shared memory, so the error says that
-        // the store cannot be read.
-        #expect(found.prefix(2).allSatisfy { [0, 7].contains($0.status) }, "\(found)")
+            try await machine.run("vault", "show", "plain").output == "bystander",
+            "nothing is lost")
     }
 
     @Test

@@ -8,12 +8,15 @@ import Testing
     private static let commands: [String] = {
         let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().deletingLastPathComponent()
-        let documents = [
-            "README.md", "swtpm/README.md", "Sources/Core/Latchkey/Latchkey.docc/Administration.md",
-            "Sources/Core/Latchkey/Latchkey.docc/ManyMachines.md",
-            "Sources/Core/Latchkey/Latchkey.docc/Recovery.md",
-            "Sources/Hardware/LatchkeyPKCS11/LatchkeyPKCS11.docc/TokensAndYubiKeys.md",
-        ]
+        let guide = "Documentation/Guide.docc"
+        let articles =
+            (try? FileManager.default.contentsOfDirectory(atPath: root.appending(path: guide).path))
+            ?? []
+        let documents =
+            articles.map { "\(guide)/\($0)" } + [
+                "README.md", "swtpm/README.md", "Examples/README.md",
+                "Sources/Hardware/LatchkeyPKCS11/LatchkeyPKCS11.docc/TokensAndYubiKeys.md",
+            ]
         let texts = documents.compactMap {
             try? String(contentsOf: root.appending(path: $0), encoding: .utf8)
         }

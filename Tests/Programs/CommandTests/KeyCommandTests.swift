@@ -431,6 +431,8 @@ struct KeyCommandTests {
         #expect(error["code"] == "lockedOut")
         let until = try #require(error["lockedOutUntil"]?.string)
         #expect(try Date(until, strategy: .iso8601) > Date())
+        let recovery = try #require(error["recovery"]?.string)
+        #expect(recovery.contains(/by \d+-\d+-\d+ \d+:\d+ \(in 1[67] minutes\)/), "\(recovery)")
         let status = try await machine.run("pin", "status", "--json")
         #expect(status.status == 0)
         #expect(try status.json()["lockedOut"] == true)
@@ -447,6 +449,12 @@ struct KeyCommandTests {
             extra: ["LATCHKEY_TCTI": other.tcti])
         #expect(outcome.status == 8)
         #expect(try outcome.json()["error"]?["code"] == "wrongDevice")
+        // Without a terminal or pinentry, the refusal comes before the prompt that would fail.
+        let unattended = try await machine.run(
+            "key", "sign", id, "/dev/null",
+            extra: ["LATCHKEY_TCTI": other.tcti, "LATCHKEY_PIN_SOURCE": "pinentry"])
+        #expect(unattended.status == 8)
+        #expect(unattended.errors.contains("belongs to another TPM"), "\(unattended.errors)")
         #expect(try storedKey(machine, id) == row)
         #expect(try await machine.run("key", "sign", id, "/dev/null", pins: ["2580"]).status == 0)
         await other.cutPower()

@@ -79,10 +79,12 @@ struct LoginCommandTests {
             let before = try await machine.run("status", "--json").json()
             #expect(
                 before == [
-                    "container": "default", "lastUserID": .string(user), "biometricEnabled": false,
+                    "container": "default", "lastUserID": .string(user), "lastUserName": "alice",
+                    "biometricEnabled": false,
                     "sessionState": "AUTHENTICATED", "kid": nil, "server": .string(server.endpoint),
                     "clientID": .string(server.clientID), "isConfiguredServer": true,
                 ])
+            #expect(try await machine.run("status").output.contains(user))
             let enable = try await machine.run("enable", "--json", pins: ["2580"]).json()
             #expect(
                 Set(enable.keys) == [
@@ -112,7 +114,8 @@ struct LoginCommandTests {
             let after = try await machine.run("status", "--json").json()
             #expect(
                 after == [
-                    "container": "default", "lastUserID": .string(user), "biometricEnabled": false,
+                    "container": "default", "lastUserID": .string(user), "lastUserName": "alice",
+                    "biometricEnabled": false,
                     "sessionState": "AUTHENTICATED", "kid": nil, "server": .string(server.endpoint),
                     "clientID": .string(server.clientID), "isConfiguredServer": true,
                 ])

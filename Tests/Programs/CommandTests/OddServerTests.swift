@@ -27,7 +27,8 @@ struct OddServerTests {
         (#"{"expires_in": "DELETE"}"#, nil), (#"{"expires_in": null}"#, nil),
         (#"{"expires_in": true}"#, "‘expires_in’"), (#"{"expires_in": "soon"}"#, "‘expires_in’"),
         (#"{"expires_in": -1}"#, "‘expires_in’"), (#"{"expires_in": [3600]}"#, "‘expires_in’"),
-        (#"{"scope": ["openid"]}"#, "‘scope’"), (#"{"scope": null}"#, nil),
+        (#"{"scope": ["openid"]}"#, nil), (#"{"scope": [5]}"#, "‘scope’"),
+        (#"{"scope": null}"#, nil), (#"{"expires_in": " 3600 "}"#, nil),
         (#"{"scope": ""}"#, nil),
         (#"{"token_type": "bearer"}"#, nil), (#"{"device_secret": 5}"#, "‘device_secret’"),
         (#"{"issued_token_type": {}}"#, "‘issued_token_type’"), (#"{"x": [{"y": null}]}"#, nil),
@@ -124,6 +125,50 @@ struct OddServerTests {
             #expect(try error(refused).code == "invalidToken", "\(refused)")
             #expect(refused.status == 9, "\(refused)")
             #expect(server.count("GET /keys") == 2)
+        }
+    }
+
+    @Test func `compressed answers are read`() async throws {
+        try await OddServer.with(#"{"gzip": true}"#) { machine, server in
+            try await machine.require("login")
+            try server.set("{}")
+            let id = try await credential(machine, server)
+            try server.set(#"{"gzip": true}"#)
+            try await machine.require("credential", "refresh", id)
+        }
+    }
+
+    @Test(arguments: [#""/revoke""#, "\"\"", "5", #""http://example.com/revoke""#])
+    func `an endpoint of one operation that cannot be used affects no other one`(value: String)
+        async throws
+    {
+        let metadata = #"{"revocation_endpoint": \#(value), "userinfo_endpoint": \#(value)}"#
+        try await OddServer.with(#"{"metadata": \#(metadata)}"#) { machine, server in
+            try await machine.require("login")
+            let id = try await credential(machine, server)
+            try await machine.require("credential", "refresh", id)
+            let refused = try await machine.run("credential", "revoke", id, "--json")
+            #expect(refused.output.contains("no usable ‘revocation_endpoint’"), "\\(refused)")
+            try server.set(#"{"metadata": {"token_endpoint": \#(value)}}"#)
+            let outcome = try await machine.run("credential", "refresh", id, "--json")
+            #expect(outcome.output.contains("‘token_endpoint’"), "\\(outcome)")
+        }
+    }
+
+    @Test func `a server that fails ends no session`() async throws {
+        try await OddServer.with { machine, server in
+            let id = try await credential(machine, server)
+            try await machine.require("login")
+            try server.set(#"{"status": 503, "body": {"error": "invalid_grant"}}"#)
+            for command in [["enable"], ["credential", "refresh", id]] {
+                let failed = try await machine.run(command + ["--json"], pins: ["2580"])
+                #expect(try error(failed).code == "oauthError", "\(failed)")
+            }
+            try server.set("{}")
+            try await machine.require("credential", "refresh", id)
+            // This server has no biometric login. The session still exists.
+            let (code, _) = try error(try await machine.run(["enable", "--json"], pins: ["2580"]))
+            #expect(code == "unexpectedStatus")
         }
     }
 

@@ -109,6 +109,29 @@ struct OddTPMTests {
         print("without \(missing): \(works ? "works" : "does not work")")
     }
 
+    @Test func `a disabled hierarchy is named`() async throws {
+        let bus = try FaultyTPM(try SoftwareTPM.current)
+        bus.arm(.code(0x185, times: .max), atCommand: Missing.createPrimary.rawValue)
+        let machine = try Machine(tcti: bus.tcti)
+        let found = try await check("tpm", machine)
+        #expect(found.status == 7 && found.state == "problem")
+        #expect(found.finding.contains("a hierarchy of the TPM is disabled"), "\(found)")
+        #expect(found.advice.contains("firmware setup"), "\(found)")
+        #expect(try await machine.run("key", "create", "--policy", "none").status == 7)
+    }
+
+    @Test func `a TPM that reports one value at a time is read completely`() async throws {
+        let bus = try FaultyTPM(try SoftwareTPM.current)
+        bus.arm(.oneValue, atCommand: Missing.getCapability.rawValue)
+        let machine = try Machine(tcti: bus.tcti)
+        #expect(try await works(machine).works)
+        let direct = try Machine(tcti: Self.tcti)
+        for name in ["tpm", "lockout"] {
+            let (odd, usual) = (try await check(name, machine), try await check(name, direct))
+            #expect(odd.finding == usual.finding && odd.status == 0, "\(odd)")
+        }
+    }
+
     @Test(.requires(program: "tpm2_createprimary"))
     func `a password of the storage root key is named, and the advice removes it`() async throws {
         let machine = try Machine(tcti: Self.tcti)

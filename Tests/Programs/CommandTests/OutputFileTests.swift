@@ -1,4 +1,5 @@
-import CoreFoundation  // with Glibc, for stat: the order of files decides which module has it
+import CDispatch  // with the next one and Glibc, for stat: the order of files decides who has it
+import CoreFoundation
 import Foundation
 import Glibc
 import Latchkey

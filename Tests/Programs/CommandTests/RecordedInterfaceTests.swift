@@ -97,6 +97,24 @@ struct RecordedInterfaceTests {
         #expect(lines == (try Self.lines(of: "commands.txt")))
     }
 
+    /// The check of a mistyped command knows which options before it have a value.
+    @Test func `each option can precede a mistyped command`() async throws {
+        let machine = try Machine(tcti: nil)
+        let dump = try await machine.run("--experimental-dump-help")
+        let root = try JSONDecoder().decode(Dump.self, from: Data(dump.output.utf8)).command
+        let options = (root.arguments ?? []).filter { $0.kind != "positional" }
+        #expect(options.count > 10)
+        for option in options {
+            for name in (option.names ?? []).map(\.text) {
+                let outcome = try await machine.run(
+                    [name] + (option.kind == "flag" ? [] : ["key"]) + ["key", "lst"])
+                #expect(
+                    outcome.errors.contains("Did you mean ‘latchkey key list’?"),
+                    "\(name): \(outcome.errors)\(outcome.output)")
+            }
+        }
+    }
+
     // MARK: JSON fields
 
     /// The names of a value's fields, sorted, nested ones in braces. The members of objects that a
@@ -164,6 +182,14 @@ struct RecordedInterfaceTests {
         try await expectRecorded("bogus", as: "error of the usage", on: machine)
         try await expectRecorded("passkey", "list", on: machine)
         try await expectRecorded("passkey", "delete", "--all", on: machine)
+    }
+
+    @Test func `results for settings have the recorded fields`() async throws {
+        let machine = try Machine(tcti: nil)
+        try await expectRecorded("config", "set", "client-id", "app", on: machine)
+        try await expectRecorded("config", "get", "client-id", on: machine)
+        try await expectRecorded("config", "list", on: machine)
+        try await expectRecorded("config", "unset", "client-id", on: machine)
     }
 
     @Test(.softwareTPM, .requires(program: "swtpm"))

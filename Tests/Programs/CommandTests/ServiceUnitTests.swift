@@ -43,7 +43,7 @@ import Testing
     private static func rows() throws -> [String: String] {
         let article = try String(
             contentsOf: BuiltProduct.packageFolder.appending(
-                path: "Sources/Core/Latchkey/Latchkey.docc/ManyMachines.md"), encoding: .utf8)
+                path: "Documentation/Guide.docc/ManyMachines.md"), encoding: .utf8)
         let rows = article.matches(of: /(?m)^\| `(?<unit>[a-z-]+\.service)`(?<rest>.*)$/)
         return Dictionary(
             rows.map { (String($0.unit), String($0.rest)) }, uniquingKeysWith: { $0 + $1 })

@@ -47,6 +47,38 @@ struct TerminalCommandTests {
         #expect(status.firstNumber == -signal, "\(errors)")
         #expect(terminal.isAsUsual)
     }
+
+    /// With `--quiet`, and where no user reads standard error, there is no such line.
+    @Test func `a TPM that does not answer for two seconds is named on the terminal`() async throws
+    {
+        let tpm = try SoftwareTPM.current
+        let machine = try Machine(tcti: tpm.tcti)
+        let id = try #require(
+            try await machine.run("key", "create", "--policy", "none", "--json").json()["id"]?
+                .string)
+        let process = try #require(await tpm.processIdentifier)
+        let (terminal, quiet) = (try PseudoTerminal(), try PseudoTerminal())
+        try #require(kill(process, SIGSTOP) == 0)
+        defer { kill(process, SIGCONT) }
+        // The terminal is standard error only.
+        let sign = "exec \"$0\" key sign \"$1\" /dev/null \"${@:3}\" 2>\"$2\""
+        let variables = machine.environment.map { "\($0)=\($1)" }
+        func start(_ terminal: PseudoTerminal, _ options: String...) throws -> RunningProgram {
+            try RunningProgram(
+                URL(filePath: "/usr/bin/env"),
+                ["-i"] + variables + ["bash", "-c", sign, Products.latchkey.string, id]
+                    + [terminal.path] + options)
+        }
+        let silent = try start(quiet, "--quiet")
+        let signing = try start(terminal)
+        try await terminal.wait(for: "latchkey: Waiting for the TPM …")
+        #expect(kill(process, SIGCONT) == 0)
+        for program in [signing, silent] {
+            let (output, errors) = await program.remainder()
+            #expect(!output.isEmpty, "the signature: \(errors)")
+        }
+        #expect(quiet.rest().isEmpty)
+    }
 }
 
 extension String {

@@ -4,6 +4,7 @@ import LatchkeyPresence
 import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
+import Synchronization
 import Testing
 
 /// Records are accessible while the session is unlocked (`kSecAttrAccessibleWhenUnlocked`): they
@@ -67,6 +68,10 @@ struct SessionLockObserverTests {
             #expect(await !observer.isLocked(display: ":2"))
             #expect(await !observer.isLocked(display: ":0"), "the display of no session")
             #expect(await observer.isLocked(display: ":1"))
+            let path = "/org/freedesktop/login1/session"
+            #expect(await observer.isLocked(locking: "\(path)/2"), "both lock")
+            #expect(await observer.isLocked(display: ":2", locking: "\(path)/2"))
+            #expect(await !observer.isLocked(display: ":2", locking: "\(path)/1"))
             try await scene.setLockedHint(true, of: "2")
             #expect(await observer.isLocked(), "only the terminal is not locked")
             try await scene.setLockedHint(false, of: "1")
@@ -160,6 +165,28 @@ struct SessionLockObserverTests {
         }
     }
 
+    @Test func `an observer names the session that locks or ends`() async throws {
+        try await LoginManagerScene.with(session: nil) { scene in
+            for id in ["1", "2"] { try await scene.addSession(id) }
+            let (address, log) = (scene.bus.address, NameLog())
+            let observer = Task {
+                await SessionLockObserver(busAddress: address).repeatedly {
+                    log.note($0)
+                } onFirstFailure: {
+                    Issue.record("\($0)")
+                }
+            }
+            defer { observer.cancel() }
+            try await scene.waitForDelay(true)
+            try await scene.lockSession("2")
+            try await scene.endSession("1")
+            try await scene.announceSleep(true)
+            let path = "/org/freedesktop/login1/session"
+            let expected = ["\(path)/2", "\(path)/1", nil]
+            #expect(await poll { log.names == expected }, "\(log.names)")
+        }
+    }
+
     @Test(arguments: ["1", nil]) func `the end of the session locks the records`(_ own: String?)
         async throws
     {
@@ -241,4 +268,12 @@ struct SessionLockObserverTests {
         let complaint = await process.remainder().errors
         return await process.wait() == 0 ? complaint : "\(complaint)(failed)"
     }
+}
+
+/// The sessions that an observer named.
+private final class NameLog: Sendable {
+    private let list = Mutex<[String?]>([])
+
+    var names: [String?] { list.withLock(\.self) }
+    func note(_ name: String?) { list.withLock { $0.append(name) } }
 }

@@ -64,16 +64,22 @@ import Testing
                     #expect(try await browser.text(of: "main").contains("2 devices"))
                     try await browser.screenshot(to: pictures.appending(path: "3-settings.png"))
                     try await browser.click("a[href='/settings/biometric']")
-                    // The click may return before the next page, which has this button, has loaded.
-                    _ = try await browser.text(of: "button.danger")
+                    // The click may return before the next page, which has this list, has loaded.
+                    _ = try await browser.text(of: "summary")
                     #expect(try await browser.text(of: "main").contains(removed.kid))
                     try await browser.screenshot(to: pictures.appending(path: "4-devices.png"))
+                    // The button is shown after a first click, with what it ends.
+                    try await browser.click("summary")
+                    #expect(try await browser.text(of: "details").contains("It is logged out"))
                     try await browser.click("button.danger")
                     #expect(
                         try await browser.text(of: "[role=status]") == "The device was removed.")
                     #expect(try await !browser.text(of: "main").contains(removed.kid))
                     #expect(try await browser.text(of: "main").contains(kept.kid))
                     try await browser.screenshot(to: pictures.appending(path: "5-removed.png"))
+
+                    try await browser.open(server.origin + "/nothing")
+                    #expect(try await browser.text(of: "main").contains("Page not found"))
 
                     #expect(try await server.authenticate(removed).status == 400)
                     #expect(try await server.authenticate(kept).status == 200)

@@ -20,12 +20,14 @@ struct Document: CustomTestStringConvertible {
             "Examples/README.md",
             "swtpm/README.md",
         ]
-        let pages = files(under: "Documentation").filter { $0.hasSuffix(".md") }
+        let pages = files(under: "Documentation").filter {
+            $0.hasSuffix(".md") && !$0.contains(".docc/")
+        }
         return (top + pages).compactMap(document) + articles
     }()
 
     /// The articles of the catalogues.
-    static let articles = files(under: "Sources").filter {
+    static let articles = (files(under: "Sources") + files(under: "Documentation")).filter {
         $0.contains(".docc/") && $0.hasSuffix(".md")
     }
     .compactMap(document)

@@ -15,7 +15,7 @@ struct Tutorial: CustomTestStringConvertible {
 
     var testDescription: String { path }
 
-    static let all: [Tutorial] = Document.files(under: "Sources").filter {
+    static let all: [Tutorial] = Document.files(under: "Documentation").filter {
         $0.hasSuffix(".tutorial")
     }
     .compactMap { path in

@@ -31,6 +31,9 @@ package final class FaultyTPM: Sendable {
         /// The TPM executes the command, but the proxy answers with the response to an earlier
         /// command with the same code.
         case replayed
+        /// The TPM gets a request for one value only, so that it returns one and says that it has
+        /// more (`TPM2_GetCapability` without a session). At all commands with the code.
+        case oneValue
         /// The TPM restarts before the command and loses its loaded objects.
         case reset
     }
@@ -96,7 +99,12 @@ package final class FaultyTPM: Sendable {
         state.withLock { state in
             (state.index, state.commands, state.faultyCommand) = (0, [], nil)
             state.fault = fault.map { (index, $0) }
-            state.left = if case .code(_, let times) = fault { times } else { 1 }
+            state.left =
+                switch fault {
+                case .code(_, let times): times
+                case .oneValue: .max
+                default: 1
+                }
         }
     }
 
@@ -121,6 +129,7 @@ package final class FaultyTPM: Sendable {
 
     /// - Returns: nil if there is no response.
     private func answer(to command: [UInt8]) -> (bytes: [UInt8], isLast: Bool)? {
+        var command = command
         let code = Self.number(command[6..<10])
         let fault = state.withLock { state -> Fault? in
             defer {
@@ -140,6 +149,7 @@ package final class FaultyTPM: Sendable {
         case .code(let code, _): return (Self.response(code), false)
         case .stale: return state.withLock { ($0.last, false) }
         case .reset: reset()
+        case .oneValue where command[1] == 1: command.replaceSubrange(18..<22, with: [0, 0, 0, 1])
         case .replayed:
             let earlier = state.withLock { $0.answers[code] }
             guard let answer = exchange(command, code) else { return nil }

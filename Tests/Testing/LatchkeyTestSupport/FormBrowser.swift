@@ -1,6 +1,9 @@
-internal import Foundation
+internal import Crypto
+package import Foundation
 internal import HTTPTypes
+internal import Latchkey
 package import LatchkeyOAuth
+internal import Testing
 
 /// A browser without a screen: it keeps cookies, fills in the last form of a page and follows
 /// redirects.
@@ -117,5 +120,39 @@ package actor FormBrowser {
             "&gt;", with: ">"
         )
         .replacing("&#39;", with: "'").replacing("&#61;", with: "=").replacing("&amp;", with: "&")
+    }
+}
+
+extension FormBrowser {
+    /// Logs a user in on the server's page, and redeems the code.
+    ///
+    /// - Returns: The token endpoint's JSON response, with an ID token and a refresh token.
+    package static func tokenResponse(of server: IdentityProcess) async throws -> Data {
+        let (verifier, redirectURI) = (
+            String(repeating: "v", count: 64), "http://127.0.0.1/callback"
+        )
+        let user = try #require(server.users.first)
+        let browser = FormBrowser(user, transport: CurlTransport(), endingAt: redirectURI)
+        let query = [
+            "client_id": server.clientID, "redirect_uri": redirectURI, "response_type": "code",
+            "state": "s", "nonce": "n",
+            "scope": "openid offline_access https://authgear.com/scopes/full-access",
+            "code_challenge": Base64URL.encode(Data(SHA256.hash(data: Data(verifier.utf8)))),
+            "code_challenge_method": "S256",
+        ]
+        try await browser.load("\(server.endpoint)/oauth2/authorize?\(encode(query))")
+        try await browser.logIn()
+        let page = await browser.page
+        let answer = try #require(await browser.answer, "the login led nowhere: \(page)")
+        let code = URLComponents(string: "?\(answer)")?.queryItems?.first { $0.name == "code" }?
+            .value
+        try await browser.post(
+            "\(server.endpoint)/oauth2/token",
+            [
+                "grant_type": "authorization_code", "client_id": server.clientID,
+                "code": try #require(code), "redirect_uri": redirectURI,
+                "code_verifier": verifier,
+            ])
+        return Data(await browser.page.utf8)
     }
 }

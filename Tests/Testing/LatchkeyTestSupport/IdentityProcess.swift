@@ -183,7 +183,7 @@ package struct OpenIDProvider: Decodable, Sendable {
         case issuer, clientID, clientSecret, answer
     }
 
-    private static let interpreter: URL = {
+    static let interpreter: URL = {
         let cache =
             ProcessInfo.processInfo.environment["XDG_CACHE_HOME"] ?? "\(NSHomeDirectory())/.cache"
         return URL(filePath: "\(cache)/latchkey/canaille/bin/python")

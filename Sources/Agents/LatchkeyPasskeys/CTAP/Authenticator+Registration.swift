@@ -127,7 +127,7 @@ extension Authenticator {
     /// verified the user.
     private func attest(
         _ request: RegistrationRequest, with passkey: Passkey, for question: PasskeyQuestion,
-        authorizedBy presence: any PresenceAuthority
+        authorizedBy presence: PresenceSession
     ) async throws(CTAPStatus) -> Answer {
         // Only requested extensions have an output: Chromium rejects an answer with another one.
         var extensions: [CBORKey: CBORValue] = [:]

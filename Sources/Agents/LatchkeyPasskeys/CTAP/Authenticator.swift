@@ -279,7 +279,7 @@ package actor Authenticator {
 
     /// Verifies the user and signs with a passkey.
     func sign(
-        _ use: PasskeyUse, authorizedBy presence: any PresenceAuthority
+        _ use: PasskeyUse, authorizedBy presence: PresenceSession
     ) async throws(CTAPStatus) -> ECDSASignature {
         let effects = effects
         do throws(CTAPStatus) {

@@ -64,7 +64,7 @@ extension ProtectionError {
 
     static let malformed = ProtectionError(
         operation: "decrypt", code: .malformed,
-        reason: "the text is not from a locker, or is incomplete",
+        reason: "the text is not the complete output of a locker",
         recovery: "Pass the complete text that ‘encrypt’ returned.")
     static let tooLong = ProtectionError(
         operation: "encrypt", code: .tooLong, reason: "the secret is longer than 1 MiB",

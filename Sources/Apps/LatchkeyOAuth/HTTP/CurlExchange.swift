@@ -35,7 +35,9 @@ final class CurlExchange: @unchecked Sendable {
             case unreachable(Int32)
             /// The proxy answered `CONNECT` with this status.
             case refusedByProxy(Int)
-            case untrustedCertificate, certificateOfOtherHost
+            /// OpenSSL's result of the verification (X509_verify_cert_error_string(3)).
+            case untrustedCertificate(Int)
+            case certificateOfOtherHost
             /// libcurl is too old.
             case refusedOption
         }
@@ -134,6 +136,8 @@ final class CurlExchange: @unchecked Sendable {
             try handle.set(CURLOPT_COPYPOSTFIELDS, body)
         }
         try handle.set(CURLOPT_CUSTOMREQUEST, method.rawValue)
+        // The body of a server that compresses all the same is decompressed.
+        try handle.set(CURLOPT_ACCEPT_ENCODING, "identity")
         // libcurl adds these fields unless a line with only the name and a colon removes them.
         var lines = ["Expect:"]
         for name in [HTTPField.Name.accept, .contentType] where request.headerFields[name] == nil {
@@ -249,8 +253,8 @@ final class CurlExchange: @unchecked Sendable {
         // libcurl leaves 1 (X509_V_ERR_UNSPECIFIED) if OpenSSL accepted the certificate and the
         // host differs.
         case CURLE_PEER_FAILED_VERIFICATION:
-            return handle.number(CURLINFO_SSL_VERIFYRESULT) > 1
-                ? .untrustedCertificate : .certificateOfOtherHost
+            let result = handle.number(CURLINFO_SSL_VERIFYRESULT)
+            return result > 1 ? .untrustedCertificate(result) : .certificateOfOtherHost
         case CURLE_OUT_OF_MEMORY: return .outOfMemory
         case CURLE_UNKNOWN_OPTION, CURLE_NOT_BUILT_IN, CURLE_BAD_FUNCTION_ARGUMENT:
             return .refusedOption

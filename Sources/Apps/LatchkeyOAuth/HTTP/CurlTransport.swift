@@ -1,3 +1,4 @@
+internal import CCurl
 internal import FoundationEssentials
 internal import Glibc
 public import HTTPTypes
@@ -18,6 +19,17 @@ internal import Synchronization
 public final class CurlTransport: HTTPTransport {
     /// The maximum size of a response body, in bytes.
     package static let maximumResponseBytes = CurlExchange.Limits.bodyBytes
+
+    /// The versions of libcurl and of its TLS library, by their names.
+    package static var libraryVersions: [String: String] {
+        // For example: libcurl/7.88.1 OpenSSL/3.0.19 zlib/1.2.13
+        let parts = String(cString: curl_version()).split(separator: " ").prefix(2)
+            .map { $0.split(separator: "/", maxSplits: 1).map(String.init) }
+        return Dictionary(
+            parts.compactMap { part in
+                part.first.map { ($0, part.count == 2 ? part[1] : "") }
+            }, uniquingKeysWith: { first, _ in first })
+    }
 
     private let limits: CurlExchange.Limits
     private let authorities: String?
@@ -97,13 +109,10 @@ public final class CurlTransport: HTTPTransport {
         let reason: String
         switch failure.cause {
         case .cancelled: return .cancelled().during(Self.operation)
-        case .untrustedCertificate:
-            reason =
-                "the TLS certificate of \(host) is not trusted: its authority is unknown, or it has expired or is not "
-                + "valid yet"
-            recovery =
-                "Check this machine's clock and the server's certificate, and install a private certificate authority "
-                + "in the system's trust store."
+        case .untrustedCertificate(let result):
+            let cause: String
+            (cause, recovery) = Self.distrust(result)
+            reason = "the TLS certificate of \(host) is not trusted: \(cause)"
             layer = "tls"
         case .certificateOfOtherHost:
             reason = "the TLS certificate of the server at \(host) is for another host"
@@ -139,6 +148,28 @@ public final class CurlTransport: HTTPTransport {
         return Self.unavailable(
             reason, recovery: recovery,
             underlying: .init(layer: layer, rawCode: failure.code, text: failure.text))
+    }
+
+    /// The cause and the next step for OpenSSL's result of the verification of a certificate.
+    private static func distrust(_ result: Int) -> (cause: String, recovery: String) {
+        switch result {
+        case 9: ("it is not valid yet", "Check this machine's clock.")
+        case 10:
+            (
+                "it has expired",
+                "Check this machine's clock. If it is right, renew the server's certificate."
+            )
+        case 18...21:
+            (
+                "no authority in the system's trust store issued it",
+                "If the server has a private certificate authority, install its certificate in the system's trust store."
+            )
+        default:
+            (
+                "OpenSSL's result of the verification is \(result)",
+                "Show this text to the server's operator."
+            )
+        }
     }
 
     /// Whether libcurl may use a proxy for the server; see curl_easy_setopt(3), `CURLOPT_PROXY`.

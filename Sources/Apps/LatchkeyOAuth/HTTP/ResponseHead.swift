@@ -54,8 +54,8 @@ struct ResponseHead {
         return code
     }
 
-    /// Lines that continue the line before them (obsolete, RFC 9112 section 5.2) and compressed
-    /// bodies are refused.
+    /// Lines that continue the line before them (obsolete, RFC 9112 section 5.2) and compression in
+    /// `Transfer-Encoding` are refused.
     private mutating func appendField(_ line: Substring) throws(Failure) {
         guard let colon = line.firstIndex(of: ":"),
             let name = HTTPField.Name(String(line[..<colon]))

@@ -24,6 +24,10 @@ package final class PresenceSession: PresenceAuthority {
         var isAccepted = false
         /// The last PIN that the hardware accepted.
         var accepted: PIN?
+        /// Whether the hardware has rejected the last PIN.
+        var isRejected = false
+        /// Whether the operation runs a second time.
+        var isRepeated = false
 
         /// The PIN that answers a request without a prompt, or nil.
         mutating func answer(to purpose: PINRequest.Purpose) -> PIN? {
@@ -37,7 +41,9 @@ package final class PresenceSession: PresenceAuthority {
         }
 
         mutating func store(_ pin: PIN?, isNew: Bool = false) {
-            self = State(pin: pin, isNew: isNew, accepted: accepted)
+            self = State(
+                pin: pin, isNew: isNew, accepted: accepted, isRejected: isRejected,
+                isRepeated: isRepeated)
         }
     }
 
@@ -83,7 +89,7 @@ package final class PresenceSession: PresenceAuthority {
         if request.purpose == .new, let answer = try await existingPIN(for: request.context) {
             return answer
         }
-        let answer = try await authority.pin(request)
+        let answer = try await authority.pin(hinting(request))
         state.withLock { state in
             switch (answer, request.purpose) {
             case (.pin(let pin), .current): state.store(pin)
@@ -101,6 +107,12 @@ package final class PresenceSession: PresenceAuthority {
     private func existingPIN(for prompt: PromptContext) async throws(KeystoreError) -> PINAnswer? {
         guard let verifyExistingPIN else { return nil }
         let session = PresenceSession(authority, acceptsEarlierProof: false)
+        let (isRejected, isRepeated) = state.withLock { ($0.isRejected, $0.isRepeated) }
+        session.state.withLock { $0 = State(isRejected: isRejected, isRepeated: isRepeated) }
+        defer {
+            let isRejected = session.state.withLock(\.isRejected)
+            state.withLock { $0.isRejected = isRejected }
+        }
         guard try await verifyExistingPIN(prompt, session) else { return nil }
         session.accepted()
         let answer = try await session.pin(PINRequest(purpose: .current, context: prompt))
@@ -117,13 +129,48 @@ package final class PresenceSession: PresenceAuthority {
         state.withLock { state in
             state.isAccepted = state.pin != nil
             state.accepted = state.pin ?? state.accepted
+            state.isRejected = false
         }
         // A session may forward to the session of a larger operation.
         authority.accepted()
     }
 
     package func rejected() {
-        state.withLock { $0 = State() }
+        state.withLock { $0 = State(isRejected: true, isRepeated: $0.isRepeated) }
         authority.rejected()
+    }
+}
+
+extension PresenceSession {
+    /// Runs an operation that uses the hardware, for a program whose user starts the operation in
+    /// another program and cannot repeat it there. If the hardware rejects the proof, the operation
+    /// runs once more, and the next prompt says that the last PIN was wrong.
+    ///
+    /// It does not run again if no person reads the prompts, and not after a wrong PIN without a
+    /// report of the hardware that attempts are left: the next wrong PIN could lock it. The
+    /// presence broker counts fingers.
+    package func withSecondAttempt<Value>(
+        _ operation: () async throws(KeystoreError) -> Value
+    ) async throws(KeystoreError) -> Value {
+        do throws(KeystoreError) { return try await operation() } catch {
+            guard permitsSecondAttempt(after: error) else { throw error }
+            state.withLock { $0.isRepeated = true }
+            return try await operation()
+        }
+    }
+
+    private func permitsSecondAttempt(after error: KeystoreError) -> Bool {
+        guard error.code == .wrongProof, isInteractive, !Task.isCancelled else { return false }
+        return !state.withLock(\.isRejected) || error.attemptsLeft ?? 0 > 0
+    }
+
+    /// The request with a hint after a rejected PIN.
+    private func hinting(_ request: PINRequest) -> PINRequest {
+        guard request.purpose == .current, state.withLock({ $0.isRepeated && $0.isRejected })
+        else { return request }
+        var request = request
+        request.hint = ["The last PIN was wrong.", request.hint].compactMap(\.self)
+            .joined(separator: " ")
+        return request
     }
 }

@@ -90,6 +90,7 @@ extension RecordContainer {
     package func exclusively<R>(
         on resource: String? = nil, _ body: () async throws -> R
     ) async throws -> R {
+        try store.checkWritable()
         let lock = try ContainerLock(on: resource, of: name, in: store)
         let deadline = ContinuousClock.now + Self.timeout
         while !lock.isAcquired() {

@@ -16,6 +16,7 @@ extension RecordContainer {
         _ request: KeyRequest, revocably: Revocability, authorizedBy presence: any PresenceAuthority
     ) async throws(CommonError) -> PreparedKey {
         do throws(CommonError) {
+            try store.checkWritable()
             guard revocably != .never else {
                 return PreparedKey(
                     key: try await keystore.createKey(request, authorizedBy: presence))

@@ -32,6 +32,7 @@ extension RecordContainer {
         of scope: PINScope, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
     ) async throws(CommonError) -> (keys: Int, classes: Int) {
         do throws(CommonError) {
+            try store.checkWritable()
             let (name, resetCount) = (name, store.currentResetCount)
             let (rows, classRows) = try await store.read("change the PIN") { database in
                 (

@@ -9,6 +9,7 @@ extension RecordContainer {
     ) async throws(CommonError) -> [Record] {
         do throws(CommonError) {
             var changedClasses = classChanges
+            if changes.contains(where: \.isPut) { try store.checkWritable() }
             for case .put(let record, let payload, _) in changes {
                 try Self.check(record, payload)
                 for protection in Self.classes(for: record, payload)
@@ -40,6 +41,7 @@ extension RecordContainer {
         authorizedBy presence: any PresenceAuthority
     ) async throws(CommonError) -> PreparedClass {
         do throws(CommonError) {
+            try store.checkWritable()
             return try await keyring.prepare(
                 protection, revocably: revocably, for: prompt, authorizedBy: presence)
         } catch {
@@ -155,6 +157,10 @@ extension RecordContainer {
         guard !ProtectionClass.isSelfAuthenticated(record.protection.name) else { return [] }
         return payload == nil ? [.device] : [.device, record.protection]
     }
+}
+
+extension RecordChange {
+    fileprivate var isPut: Bool { if case .put = self { true } else { false } }
 }
 
 extension [ClassChange] {

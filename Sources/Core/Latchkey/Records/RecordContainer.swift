@@ -29,6 +29,15 @@ public final class RecordContainer: Sendable {
     public init(name: String = "default", store: RecordStore, keystore: any Keystore)
         throws(CommonError)
     {
+        try Self.check(name: name)
+        self.name = name
+        self.store = store
+        self.keystore = keystore
+        keyring = RecordKeyring(store: store, container: name, keystore: keystore)
+    }
+
+    /// - Throws: ``CommonError`` with code `invalidInput` for an invalid name.
+    package static func check(name: String) throws(CommonError) {
         guard name.isName(maximumBytes: 128) else {
             throw CommonError(
                 operation: "open a container", code: .invalidInput,
@@ -37,10 +46,6 @@ public final class RecordContainer: Sendable {
                     "Use a name of 1 to 128 bytes with visible characters only, in Unicode normalization form C."
             )
         }
-        self.name = name
-        self.store = store
-        self.keystore = keystore
-        keyring = RecordKeyring(store: store, container: name, keystore: keystore)
     }
 
     // MARK: Reading without hardware

@@ -1,6 +1,7 @@
 internal import Dispatch
 public import FoundationEssentials
 internal import GRDB
+internal import Glibc
 internal import Synchronization
 
 /// One SQLite file for all facades: containers, their records and record keys, and the keystores'
@@ -9,7 +10,9 @@ internal import Synchronization
 /// The file is `<directory>/<profile>/latchkey.sqlite`. Directories have mode 0700 and files 0600,
 /// and both belong to the caller; the store refuses others. The log is write-ahead with full
 /// synchronisation: a stored change survives a power cut. Several processes can use one store at
-/// once; a writer waits up to 5 seconds for another.
+/// once; a writer waits up to 5 seconds for another. A store that cannot be written, because of its
+/// mode, a read-only file system or a full disk, can still be read. Such an object stays read-only:
+/// open the store again when it can be written.
 public final class RecordStore: Sendable {
     /// The path of the SQLite file.
     public let path: String
@@ -17,6 +20,8 @@ public final class RecordStore: Sendable {
     let profile: String
     static let defaultProfile = "default"
     private let database: DatabaseQueue
+    /// The error of each write if the store could only be opened for reading.
+    private let obstacle: CommonError?
     let now: @Sendable () -> Date
     /// The store's reset count at this object's last access; see ``startOver()``.
     let resetCount: Atomic<Int>
@@ -42,11 +47,13 @@ public final class RecordStore: Sendable {
             path = files.database
             self.profile = profile
             self.now = now
-            let (database, resetCount) = try await Self.onDatabaseThread("open the store") {
-                let database = try Schema.openDatabase(at: files.database)
-                return (database, try database.read { try Self.resetCount(in: $0) })
+            let (database, obstacle, resetCount) = try await Self.onDatabaseThread("open the store")
+            {
+                let (database, obstacle) = try Schema.openDatabase(at: files.database)
+                return (database, obstacle, try database.read { try Self.resetCount(in: $0) })
             }
             self.database = database
+            self.obstacle = obstacle
             self.resetCount = Atomic(resetCount)
         } catch {
             throw error.during("open the store")
@@ -72,6 +79,11 @@ public final class RecordStore: Sendable {
                 recovery: "Set one of them, or name the store's directory.")
         }
         return home + "/.local/share/latchkey"
+    }
+
+    /// The version of SQLite; nil if it does not work.
+    package static var libraryVersion: String? {
+        try? DatabaseQueue().read { try String.fetchOne($0, sql: "SELECT sqlite_version()") }
     }
 
     /// The names of the containers with stored records or keys.
@@ -128,6 +140,7 @@ public final class RecordStore: Sendable {
         async throws(CommonError) -> T
     {
         do {
+            if let obstacle { throw obstacle }
             return try await database.write { try body(self.checked($0)) }
         } catch {
             throw CommonError(storing: error).during(operation)
@@ -147,10 +160,32 @@ public final class RecordStore: Sendable {
     /// process writes.
     func writeNow<T>(_ operation: String, _ body: (Database) throws -> T) throws(CommonError) -> T {
         do {
+            if let obstacle { throw obstacle }
             return try database.write { try body(checked($0)) }
         } catch {
             throw CommonError(storing: error).during(operation)
         }
+    }
+
+    /// The space that a change needs at most, in bytes.
+    private static let changeBytes: UInt64 = 64 << 10
+
+    /// Whether the store could only be opened for reading.
+    package var isReadOnly: Bool { obstacle != nil }
+
+    /// Checks that the store can be written. Call it before a prompt, or a use of the hardware or
+    /// the network, whose result is stored.
+    ///
+    /// - Throws: ``CommonError`` with code `unavailable`: the store is read-only, or the disk is
+    ///   full.
+    package func checkWritable() throws(CommonError) {
+        if let obstacle { throw obstacle }
+        var disk = statvfs()
+        // Some file systems do not report their size; the write decides.
+        guard statvfs(path, &disk) == 0, disk.f_blocks > 0 else { return }
+        let blocks = geteuid() == 0 ? disk.f_bfree : disk.f_bavail
+        guard UInt64(blocks) * UInt64(disk.f_frsize) < Self.changeBytes else { return }
+        throw CommonError(storing: DatabaseError(resultCode: .SQLITE_FULL))
     }
 
     /// Runs `body` on its own thread, because opening a database blocks. GRDB does the same for all

@@ -13,7 +13,49 @@ enum Schema {
     /// Opens the store's file, and creates the tables in an empty one. Refuses a file that is not a
     /// store, a store of another format, and a store whose definitions were changed, and does not
     /// change them.
-    static func openDatabase(at path: String) throws -> DatabaseQueue {
+    ///
+    /// - Returns: The database, and the error of each write if it can only be read.
+    static func openDatabase(at path: String) throws -> (DatabaseQueue, obstacle: CommonError?) {
+        do {
+            return (try openForWriting(path), nil)
+        } catch let error as DatabaseError where error.preventsWriting {
+            guard let queue = try openForReading(path) else { throw error }
+            return (queue, CommonError(storing: error))
+        }
+    }
+
+    /// Opens a store in a directory or on a disk that cannot be written.
+    ///
+    /// SQLite reads a write-ahead log only with a second file, the shared memory, which it cannot
+    /// create there. It deletes both files when the last program closes the store, so usually there
+    /// is no log, and the database does not change: a program that could write would have created
+    /// the files. After a crash both are there.
+    ///
+    /// - Returns: nil for a missing or unreadable store.
+    private static func openForReading(_ path: String) throws -> DatabaseQueue? {
+        var log = stat()
+        let hasLog = stat(path + "-wal", &log) == 0 && log.st_size > 0
+        // The characters with a meaning in a URI of SQLite.
+        let name = path.reduce(into: "") { name, character in
+            switch character {
+            case "%": name += "%25"
+            case "?": name += "%3f"
+            case "#": name += "%23"
+            default: name.append(character)
+            }
+        }
+        let uri =
+            "file:\(name.hasPrefix("/") ? "//" : "")\(name)?"
+            + (hasLog ? "readonly_shm=1" : "immutable=1")
+        var configuration = configuration
+        configuration.readonly = true
+        guard let queue = try? DatabaseQueue(path: uri, configuration: configuration),
+            try !queue.read(isEmpty)
+        else { return nil }
+        return queue
+    }
+
+    private static var configuration: Configuration {
         var configuration = Configuration()
         configuration.label = "latchkey.records"
         configuration.busyMode = .timeout(busyTimeout)
@@ -28,6 +70,10 @@ enum Schema {
                     PRAGMA trusted_schema = OFF;
                     """)
         }
+        return configuration
+    }
+
+    private static func openForWriting(_ path: String) throws -> DatabaseQueue {
         let queue = try DatabaseQueue(path: path, configuration: configuration)
         // SQLite's own timeout does not apply while two processes change the journal mode at once.
         let deadline = ContinuousClock.now + .seconds(busyTimeout)
@@ -162,6 +208,16 @@ enum Schema {
         ) STRICT
         """,
     ]
+}
+
+extension DatabaseError {
+    /// Whether the directory or the disk cannot be written.
+    fileprivate var preventsWriting: Bool {
+        switch resultCode {
+        case .SQLITE_READONLY, .SQLITE_CANTOPEN, .SQLITE_PERM, .SQLITE_FULL: true
+        default: extendedResultCode == .SQLITE_IOERR_SHMSIZE
+        }
+    }
 }
 
 /// A line of `sqlite_schema`: a table, an index, a trigger or a view.

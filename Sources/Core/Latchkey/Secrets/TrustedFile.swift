@@ -7,25 +7,39 @@ internal import LatchkeyPlatform
 /// Programs read their configuration, keys and trust anchors only from such files, because they name
 /// the programs to run, the servers that receive secrets, and the accepted certificates.
 package enum TrustedFile {
+    /// The users who may own a file, and the directories and links on the way to it.
+    package enum Owner: Sendable {
+        /// This process's user, or root.
+        case userOrRoot
+        /// Root only: for a file with rules that this process's user must not change.
+        case root
+
+        fileprivate func includes(_ user: uid_t) -> Bool {
+            user == 0 || (self == .userOrRoot && user == geteuid())
+        }
+    }
+
     /// The maximum number of symbolic links in a path, as in Linux.
     private static let maximumLinks = 40
 
     /// Checks a file or directory, and each directory and symbolic link on the way to it from the
     /// root. A user who can write one of the directories can replace the file.
     ///
-    /// All must belong to this user or root, and only the owner may write them. The exception is a
+    /// All must belong to an accepted owner, and only the owner may write them. The exception is a
     /// directory with the sticky bit, such as `/tmp`, in which other users cannot replace the entries
     /// of this user. A file's own directory may not be of this kind, nor a directory that is checked:
     /// other users can create files in it.
     ///
     /// - Throws: ``CommonError`` with code `invalidInput`.
-    package static func check(_ path: String) throws(CommonError) {
+    package static func check(_ path: String, owner: Owner = .userOrRoot) throws(CommonError) {
         // Reversed: the last element is the next component.
         var pending = components(path).reversed() as [Substring]
         if !path.hasPrefix("/") {
             pending += components(FileManager.default.currentDirectoryPath).reversed()
         }
-        var directories = [Directory(path: "/", isShared: try check("/", of: path, isLast: false))]
+        var directories = [
+            Directory(path: "/", isShared: try check("/", of: path, owner, isLast: false))
+        ]
         var links = 0
         while let component = pending.popLast() {
             guard component != ".." else {
@@ -34,7 +48,7 @@ package enum TrustedFile {
             }
             let parent = directories[directories.endIndex - 1].path
             let next = parent == "/" ? "/\(component)" : "\(parent)/\(component)"
-            if let target = try link(next, of: path) {
+            if let target = try link(next, of: path, owner) {
                 links += 1
                 guard links <= maximumLinks else {
                     throw unreadable(path, next, SystemError(ELOOP))
@@ -43,7 +57,7 @@ package enum TrustedFile {
                 if target.hasPrefix("/") { directories.removeLast(directories.count - 1) }
                 continue
             }
-            let isShared = try check(next, of: path, isLast: pending.isEmpty)
+            let isShared = try check(next, of: path, owner, isLast: pending.isEmpty)
             directories.append(Directory(path: next, isShared: isShared))
         }
         for own in directories.suffix(isDirectory(directories) ? 1 : 2) where own.isShared {
@@ -54,19 +68,28 @@ package enum TrustedFile {
     /// Checks a file, and reads it.
     ///
     /// - Throws: ``CommonError`` with code `invalidInput`, also if it is not a regular file.
-    package static func contents(of path: String) throws(CommonError) -> Data {
-        try check(path)
+    package static func contents(of path: String, owner: Owner = .userOrRoot)
+        throws(CommonError) -> Data
+    {
+        try check(path, owner: owner)
+        // Without O_NONBLOCK, opening a FIFO waits for a writer.
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
+        guard descriptor >= 0 else { throw unreadable(path, owner, .last) }
+        defer { close(descriptor) }
         var status = stat()
-        guard stat(path, &status) == 0 else { throw unreadable(path, path, .last) }
+        guard fstat(descriptor, &status) == 0 else { throw unreadable(path, owner, .last) }
         guard status.st_mode & S_IFMT == S_IFREG else {
             throw refusal(
                 path, "it is not a regular file", recovery: "Name a regular file.")
         }
-        do {
-            return try Data(contentsOf: URL(filePath: path))
-        } catch {
-            throw refusal(
-                path, "it cannot be read (\(error))", recovery: "Check its permissions.")
+        var bytes = Data()
+        var buffer = [UInt8](repeating: 0, count: 65_536)
+        while true {
+            let count = read(descriptor, &buffer, buffer.count)
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { throw unreadable(path, owner, .last) }
+            guard count > 0 else { return bytes }
+            bytes += buffer[..<count]
         }
     }
 
@@ -87,11 +110,13 @@ package enum TrustedFile {
     }
 
     /// The target of a symbolic link; nil for a file of another kind.
-    private static func link(_ place: String, of path: String) throws(CommonError) -> String? {
+    private static func link(_ place: String, of path: String, _ owner: Owner)
+        throws(CommonError) -> String?
+    {
         var status = stat()
         guard lstat(place, &status) == 0 else { throw unreadable(path, place, .last) }
         guard status.st_mode & S_IFMT == S_IFLNK else { return nil }
-        try checkOwner(status, of: place, path)
+        try checkOwner(status, owner, of: place, path)
         var target = [CChar](repeating: 0, count: Int(PATH_MAX))
         let count = readlink(place, &target, target.count)
         guard count > 0, count < target.count else { throw unreadable(path, place, .last) }
@@ -102,24 +127,30 @@ package enum TrustedFile {
     ///
     /// - Returns: Whether it is a shared directory.
     private static func check(
-        _ place: String, of path: String, isLast: Bool
+        _ place: String, of path: String, _ owner: Owner, isLast: Bool
     ) throws(CommonError) -> Bool {
         var status = stat()
         guard lstat(place, &status) == 0 else { throw unreadable(path, place, .last) }
-        try checkOwner(status, of: place, path)
+        try checkOwner(status, owner, of: place, path)
         guard status.st_mode & 0o022 != 0 else { return false }
         let isSticky = status.st_mode & S_IFMT == S_IFDIR && status.st_mode & S_ISVTX != 0
         guard isSticky, !isLast else { throw writable(path, place) }
         return true
     }
 
-    private static func checkOwner(_ status: stat, of place: String, _ path: String)
-        throws(CommonError)
-    {
-        guard status.st_uid == geteuid() || status.st_uid == 0 else {
+    private static func checkOwner(
+        _ status: stat, _ owner: Owner, of place: String, _ path: String
+    ) throws(CommonError) {
+        guard !owner.includes(status.st_uid) else { return }
+        switch owner {
+        case .userOrRoot:
             throw refusal(
                 path, "\(place) belongs to another user",
                 recovery: "Remove it, or take ownership of it (chown) if you trust its contents.")
+        case .root:
+            throw refusal(
+                path, "\(place) does not belong to root",
+                recovery: "Ask the administrator of this machine to check it.")
         }
     }
 
@@ -127,6 +158,20 @@ package enum TrustedFile {
         refusal(
             path, "other users can write \(place)",
             recovery: "Check the file's contents, then run: chmod go-w '\(place)'")
+    }
+
+    private static func unreadable(_ path: String, _ owner: Owner, _ error: SystemError)
+        -> CommonError
+    {
+        let recovery =
+            switch owner {
+            case .userOrRoot: "Give your user the right to read it: chmod u+r '\(path)'"
+            case .root: "Ask the administrator of this machine to make it readable for all users."
+            }
+        return refusal(
+            path, "\(error)",
+            recovery: error.number == EACCES
+                ? recovery : "Check the file system, then try again.")
     }
 
     private static func unreadable(_ path: String, _ place: String, _ error: SystemError)

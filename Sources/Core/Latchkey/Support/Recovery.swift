@@ -33,11 +33,11 @@ package struct Recovery: Hashable, Sendable {
         case allowShortPIN, choosePINSource, chooseTPM, chooseToken, chooseHardware
         case diagnose, reportDiagnosis, endLockout, resetStore
         case listTokens, initializeToken, listTokenKeys, chooseSlot, eraseToken, useModuleHere
-        case changeTokenPIN, initializeTokenPIN, unblockPIN, enterPINHere
+        case changeTokenPIN, initializeTokenPIN, unblockPIN, enterPINHere, enterPINAtReader
         case forgetKey, choosePolicy, requireFinger, listSSHKeys, offerWithoutVerification
         case restartReader, listPasskeys, deletePasskey, storeVaultWithPIN, omitShares
         case showAttestation, chooseIssuer, enrolAttestation, forgetAttestation, enrolBroker
-        case chooseServer, login, authenticate, enable, disable, forceLogout
+        case chooseServer, login, forwardLogin, authenticate, enable, disable, forceLogout
     }
 }
 

@@ -9,17 +9,18 @@ internal import LatchkeyPlatform
 enum ChildSpawner {
     /// - Parameters:
     ///   - command: A program, found in `PATH`, and its arguments.
-    ///   - connection: Its standard input and output.
+    ///   - input: Its standard input.
+    ///   - output: Its standard output.
     ///   - environment: Variables in addition to those of this process.
     /// - Returns: Its process ID; the caller reaps it.
     static func spawn(
-        _ command: [String], connectedTo connection: Int32, environment: [String: String]
+        _ command: [String], input: Int32, output: Int32, environment: [String: String]
     ) throws(CryptokiError) -> pid_t {
         var files = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&files)
         defer { posix_spawn_file_actions_destroy(&files) }
-        posix_spawn_file_actions_adddup2(&files, connection, STDIN_FILENO)
-        posix_spawn_file_actions_adddup2(&files, connection, STDOUT_FILENO)
+        posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO)
+        posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO)
         // Libraries open descriptors that children inherit: a descriptor of tpm2-tss would keep the
         // TPM busy.
         latchkey_spawn_close_from(&files, STDERR_FILENO + 1)

@@ -10,7 +10,7 @@ internal import Synchronization
 /// restarted.
 ///
 /// It runs `p11-kit remote MODULE`, which speaks p11-kit's protocol on its standard input and
-/// output. The client in this process is `p11-kit-client.so`, which connects to a UNIX socket in
+/// output (``ModuleOutput``). The client in this process is `p11-kit-client.so`, which connects to a UNIX socket in
 /// `C_Initialize`. This class listens on the socket only during that call, passes the connection to
 /// the process, and removes the socket, so that no other program can connect. The process ends when
 /// the connection closes; a process that hangs in the module is killed when the thread that started
@@ -164,21 +164,29 @@ final class ModuleProcess: Sendable {
     private func serve(_ socket: ListeningSocket) {
         defer { socket.shutDown() }
         guard let connection = Self.acceptOurselves(socket) else { return }
-        defer { close(connection) }
         kill()
+        let output: ModuleOutput
+        do throws(SystemError) {
+            output = try ModuleOutput(to: connection)
+        } catch {
+            state.withLock { $0.complaint = "a pipe can't be created: \(error)" }
+            return
+        }
         // Under the lock, so that other threads see the process as soon as it runs.
         state.withLock { state in
             do throws(CryptokiError) {
-                let process = try ChildSpawner.spawn(
-                    ["setpriv", "--pdeathsig", "KILL", "p11-kit", "remote", module],
-                    connectedTo: connection, environment: environment)
+                let process = try output.serve { (input, output) throws(CryptokiError) in
+                    try ChildSpawner.spawn(
+                        ["setpriv", "--pdeathsig", "KILL", "p11-kit", "remote", module],
+                        input: input, output: output, environment: environment)
+                }
                 if let killed = state.processIdentifier { state.replaced.insert(killed) }
                 state.processIdentifier = process
             } catch {
                 state.complaint = error.reason
             }
         }
-        reapLater()
+        reapLater(output)
     }
 
     /// Waits for a connection from this process. Refuses connections of other processes.
@@ -194,14 +202,15 @@ final class ModuleProcess: Sendable {
     }
 
     /// Waits for the end of the process on a separate thread, so that a process that was not killed
-    /// (it crashed, or its module was finalized) does not stay a zombie.
-    private func reapLater() {
+    /// (it crashed, or its module was finalized) does not stay a zombie. Then ends its connection.
+    private func reapLater(_ output: ModuleOutput) {
         guard let process = processIdentifier else { return }
         BlockingThread.start { [weak self] in
             var information = siginfo_t()
             // WNOWAIT: the process is reaped under the lock, so that its ID stays valid until then.
             while waitid(P_PID, id_t(process), &information, WEXITED | WNOWAIT) != 0, errno == EINTR
             {}
+            output.hangUp()
             guard let self else {
                 // No other thread can reap the process any more.
                 waitpid(process, nil, WNOHANG)

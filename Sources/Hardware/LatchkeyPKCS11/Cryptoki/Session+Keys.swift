@@ -112,9 +112,13 @@ extension Session {
                         key.problem =
                             try otherType(of: object).map { "it is \($0)" }
                             ?? "the token does not show its public half"
+                    } else {
+                        try checkOrigin(id: id)
                     }
                 } catch {
-                    guard [.malformed, .keyAmbiguous].contains(error.kind) else { throw error }
+                    guard [.malformed, .keyAmbiguous, .unsound].contains(error.kind) else {
+                        throw error
+                    }
                     key.problem = error.reason
                 }
                 if !(1...64).contains(id.count) {
@@ -251,10 +255,13 @@ extension Session {
         guard let point = try attribute(CKA_EC_POINT, of: object, most: ECPoint.maximumBytes),
             !point.isEmpty
         else { return nil }
-        // Read the curve only for a point of another length: reading it costs one more call for
-        // each key.
-        if !ECPoint.lengths.contains(point.count), try isOnOtherCurve(object) { return nil }
-        return try ECPoint.publicKey(point)
+        do throws(CryptokiError) {
+            return try ECPoint.publicKey(point)
+        } catch {
+            // Only now, because reading the curve costs one more call for each key.
+            guard try isOnOtherCurve(object) else { throw error }
+            return nil
+        }
     }
 }
 
@@ -367,8 +374,6 @@ extension TokenKey: PrivateHalf {
 enum ECPoint {
     /// More than a valid length, so that a longer value is detected.
     static let maximumBytes = 512
-    /// The lengths of a bare point on P-256, and of one in an OCTET STRING.
-    static let lengths: Set<Int> = [65, 67]
 
     /// The standard requires an OCTET STRING in DER (67 bytes, `04 41 04 …`; PKCS#11 2.40
     /// mechanisms section 2.3.3); some modules return the bare point (65 bytes, `04 …`). Refuses

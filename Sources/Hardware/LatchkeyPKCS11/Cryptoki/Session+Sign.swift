@@ -1,4 +1,5 @@
 internal import CPKCS11
+internal import Crypto
 internal import FoundationEssentials
 internal import Latchkey
 
@@ -18,9 +19,14 @@ extension Session {
             // If a module writes less than it reports, the rest must not be old bytes of the stack.
             buffer.initializeMemory(as: UInt8.self, repeating: 0)
             let count = try sign(digest.bytes, .ecdsa, key.handle, proof, into: buffer)
-            // r and s, padded to the same length (PKCS#11 2.40 mechanisms section 2.3.1).
-            guard count == 64,
-                let signature = ECDSASignature(rawRepresentation: Data(buffer.prefix(64)))
+            // r and s, padded to the same length (PKCS#11 2.40 mechanisms section 2.3.1). Some
+            // modules encode them as X.509 does. The signature is verified in each case.
+            let bytes = Data(buffer.prefix(Int(clamping: count)))
+            guard count <= buffer.count,
+                let signature = ECDSASignature(rawRepresentation: bytes)
+                    ?? (try? P256.Signing.ECDSASignature(derRepresentation: bytes)).flatMap({
+                        ECDSASignature(rawRepresentation: $0.rawRepresentation)
+                    })
             else {
                 throw .malformed("C_Sign", "a signature has \(count) bytes")
             }
@@ -30,9 +36,27 @@ extension Session {
 
     /// Signs with any mechanism: `C_SignInit`, `C_Login` if there is a proof, and `C_Sign`.
     ///
+    /// A key may require a proof for each use and not report it (`CKA_ALWAYS_AUTHENTICATE`). Then a
+    /// repeated login does not suffice, and the proof that the token has just accepted is sent again
+    /// for the use.
+    ///
     /// - Returns: The length of the signature as the module reports it.
     /// - Throws: `unsupported` if the module does not have the mechanism.
     func sign(
+        _ input: [UInt8], _ mechanism: Mechanism, _ key: ObjectHandle, _ proof: LoginProof?,
+        into buffer: UnsafeMutableRawBufferPointer
+    ) throws(CryptokiError) -> CK_ULONG {
+        do throws(CryptokiError) {
+            return try signOnce(input, mechanism, key, proof, into: buffer)
+        } catch {
+            guard error.kind == .loginNeeded, proof == nil, isRepeated, hasRepeatableLogin,
+                let checkedProof
+            else { throw error }
+            return try signOnce(input, mechanism, key, checkedProof, into: buffer)
+        }
+    }
+
+    private func signOnce(
         _ input: [UInt8], _ mechanism: Mechanism, _ key: ObjectHandle, _ proof: LoginProof?,
         into buffer: UnsafeMutableRawBufferPointer
     ) throws(CryptokiError) -> CK_ULONG {

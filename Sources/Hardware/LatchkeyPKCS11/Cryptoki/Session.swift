@@ -91,18 +91,14 @@ final class Session {
         try call.tokenInformation(slot: slot)
     }
 
-    /// Whether the token has a mechanism (`C_GetMechanismInfo`).
+    /// Whether the token may have a mechanism: the module does not deny it (`C_GetMechanismInfo`).
+    /// If the module does not answer the question, the use of the mechanism decides.
     func supports(_ mechanism: Mechanism) throws(CryptokiError) -> Bool {
         var info = CK_MECHANISM_INFO()
-        let function = "C_GetMechanismInfo"
-        let value = try call.answer(function) {
+        let value = try call.optionalAnswer("C_GetMechanismInfo") {
             $0.pointee.C_GetMechanismInfo?(slot, mechanism.rawValue, &info)
         }
-        switch value {
-        case .ok: return true
-        case .mechanismInvalid: return false
-        default: throw CryptokiError(value, from: function)
-        }
+        return value != .mechanismInvalid
     }
 
     /// Begins an attempt of an operation.

@@ -67,6 +67,8 @@ final class Token: Sendable {
     private func onThread<R: Sendable>(
         _ work: @escaping @Sendable (Connection) throws(CryptokiError) -> R
     ) async throws(CryptokiError) -> R {
+        let wait = HardwareWait.begin(for: .token)
+        defer { wait?.cancel() }
         do {
             return try await thread.run { [connection] () throws(CryptokiError) in
                 try work(connection)

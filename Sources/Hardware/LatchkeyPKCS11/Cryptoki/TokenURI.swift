@@ -339,14 +339,13 @@ extension Module {
             }
             throw CryptokiError(
                 .noReaders, function: error.function,
-                reason: "the module reaches no reader, perhaps because pcscd does not run")
+                reason: "the module cannot list the readers")
         }
         if slots.isEmpty, try caller.slots(withToken: false).isEmpty {
             throw CryptokiError(
                 .noReaders, function: "C_GetSlotList",
                 reason: profile.hasCards
-                    ? "the module sees no reader, or pcscd does not let this user see one"
-                    : "the module shows no slot for a token",
+                    ? "the module sees no reader" : "the module shows no slot for a token",
                 recovery: profile.hasCards ? nil : Recovery(CryptokiError.connectAnyToken))
         }
         return slots.map { slot in

@@ -116,8 +116,8 @@ extension KeystoreError {
                 code: .passcodeNotSet,
                 reason: "the token reports neither a user PIN nor that it needs a login",
                 recovery: Recovery(
-                    "If the token or its driver prompts itself, choose the login at the reader."
-                ))
+                    "If the token or its driver prompts itself, choose the login at the reader.",
+                    .enterPINAtReader))
         }
         let recovery: Recovery =
             switch profile.unblocking {

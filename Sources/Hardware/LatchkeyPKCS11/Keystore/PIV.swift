@@ -63,6 +63,20 @@ extension Session {
         return try !certificates(id: Self.issuerID).isEmpty
     }
 
+    /// Refuses a key that the token could attest and does not: it was imported. ykcs11 reports
+    /// `CKA_NEVER_EXTRACTABLE` for imported keys too.
+    func checkOrigin(id: Data) throws(CryptokiError) {
+        guard try hasAttestationKey() else { return }
+        guard try certificates(id: id).contains(where: \.isAttestation) else {
+            throw CryptokiError(
+                .unsound,
+                reason:
+                    "the key was imported into the card, which does not attest that it generated it, "
+                    + "so a copy of it may exist",
+                recovery: "Use a key that was generated on the card.")
+        }
+    }
+
     /// The attestation of a key; nil if the token has none. Tokens attest only keys that they
     /// generated.
     ///

@@ -71,6 +71,11 @@ extension PKCS11Keystore {
             }
             throw .noKeyToAdopt
         }
+        if let id = uri.keyID, snapshot.publicKey != nil {
+            try await snapshot.token.inspect { (session) throws(CryptokiError) in
+                try session.checkOrigin(id: id)
+            }
+        }
         return (snapshot, nil)
     }
 
@@ -266,6 +271,7 @@ extension PKCS11Keystore {
                     )
                 }
                 try session.checkProtection(of: key)
+                try session.checkOrigin(id: key.id)
                 try TouchHint(presence, for: request.prompt, on: session).during {
                     () throws(CryptokiError) in
                     try session.selfTest(key, with: key.wantsProofAtUse ? proof : nil)

@@ -110,19 +110,30 @@ extension PKCS11Keystore {
 
 extension Session {
     /// Generates a key that the token does not store and that needs no login, and tests it. It ends
-    /// with the session.
+    /// with the session; a module that stored it all the same deletes it.
     fileprivate func rehearse(_ use: KeyPairRequest.Use) throws(CryptokiError) {
         guard writing == .ok else { throw CryptokiError(writing, from: "C_OpenSession") }
         var pair = KeyPairRequest(
             id: SecretBytes.random(count: 16).withUnsafeBytes { Data($0) }, label: "Latchkey",
             use: use, isPrivate: false, alwaysAuthenticates: false)
         pair.isStored = false
-        defer { try? reopen(keepingLogin: true) }
+        var id = pair.id
         if use == .signRSA {
             let key = try generateRSAKeyPair(pair)
-            _ = try signature(of: pair.id, with: key)
+            try destroyingOnError(id) { () throws(CryptokiError) in
+                _ = try signature(of: pair.id, with: key)
+            }
         } else {
-            _ = try generateTestedKey(pair, nil)
+            id = try generateTestedKey(pair, nil).key.id
+        }
+        try reopen(keepingLogin: false)
+        guard try isOccupied(id: id) else { return }
+        try destroyKey(id: id)
+        guard try !isOccupied(id: id) else {
+            throw CryptokiError(
+                .unsupported,
+                reason: "the token stored a key that it should not store (CKA_TOKEN)"
+            ).leaving(id.hexadecimal)
         }
     }
 }

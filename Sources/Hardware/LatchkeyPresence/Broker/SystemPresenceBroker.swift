@@ -76,12 +76,12 @@ public struct SystemPresenceBroker: ApprovalService {
     /// The error with the end of a lockout added. The broker reports the end as a time only in the
     /// answer of `State`.
     private func withEnd(_ error: KeystoreError) async -> KeystoreError {
-        guard error.code == .lockedOut, case .lockedOut(let until) = await fingerState() else {
+        guard error.code == .lockedOut, case .lockedOut(let until?) = await fingerState() else {
             return error
         }
         return KeystoreError(
             operation: error.operation, code: error.code, reason: error.reason,
-            recovery: error.recovery,
+            recovery: error.recoveryAction.then("The lockout ends by \(LocalTime.text(until))."),
             lockedOutUntil: until, underlying: error.underlying)
     }
 

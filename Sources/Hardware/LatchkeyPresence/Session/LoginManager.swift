@@ -113,7 +113,7 @@ package struct LoginManager: Sendable {
 
         let user: UInt32
         /// True without a readable `LockedHint`.
-        let isLocked: Bool
+        var isLocked: Bool
         let isGraphical: Bool
         /// Whether the user has logged out, and processes of the session remain. It keeps its
         /// `LockedHint`.

@@ -44,14 +44,23 @@ public struct SessionLockObserver: Sendable {
     public func run(
         locking containers: [RecordContainer], onLock: @Sendable () async -> Void = {}
     ) async throws(KeystoreError) {
+        try await follow { _ in
+            for container in containers { await container.lock() }
+            await onLock()
+        }
+    }
+
+    /// Calls `onLock` as ``run(locking:onLock:)`` does, with the path of the session that locked or
+    /// ended; nil if the machine sleeps or the connection is lost.
+    func follow(_ onLock: @Sendable (String?) async -> Void) async throws(KeystoreError) {
         // Released after the lock, also if an error ends the call.
         var delay: BusDescriptor?
         defer { delay?.close() }
         do throws(BusError) {
-            try await observe(delaying: &delay) { await Self.lock(containers, onLock) }
+            try await observe(delaying: &delay, onLock)
         } catch {
             // Without the sleep delay, the observer has not started.
-            if delay != nil { await Self.lock(containers, onLock) }
+            if delay != nil { await onLock(nil) }
             throw Self.failure(error)
         }
     }
@@ -61,29 +70,29 @@ public struct SessionLockObserver: Sendable {
     ///
     /// False without the bus or logind. True if logind's answer is missing or cannot be read.
     ///
-    /// - Parameter display: The X11 display of the process's windows.
-    package func isLocked(display: String? = nil) async -> Bool {
+    /// - Parameters:
+    ///   - display: The X11 display of the process's windows.
+    ///   - locking: The path of a session that counts as locked: `Lock` precedes `LockedHint`.
+    package func isLocked(display: String? = nil, locking: String? = nil) async -> Bool {
         do throws(BusError) {
             let bus = try await Bus.system(at: busAddress)
             defer { withExtendedLifetime(bus) {} }
             guard try await bus.owner(of: LoginManager.name) != nil else { return false }
             let logind = LoginManager(bus: bus)
             if let own = try await logind.ownSession() {
+                if own == locking { return true }
                 return try await logind.session(at: own).isLocked
             }
             var sessions: [LoginManager.Session] = []
             for (path, user) in try await logind.sessions() where user == geteuid() {
-                sessions.append(try await logind.session(at: path))
+                var session = try await logind.session(at: path)
+                if path == locking { session.isLocked = true }
+                sessions.append(session)
             }
             return LoginManager.Session.areLocked(sessions, display: display)
         } catch {
             return !error.isAbsence
         }
-    }
-
-    private static func lock(_ containers: [RecordContainer], _ onLock: () async -> Void) async {
-        for container in containers { await container.lock() }
-        await onLock()
     }
 
     private enum Event: Sendable {
@@ -95,7 +104,7 @@ public struct SessionLockObserver: Sendable {
     }
 
     private func observe(
-        delaying delay: inout BusDescriptor?, _ lock: () async -> Void
+        delaying delay: inout BusDescriptor?, _ lock: (String?) async -> Void
     ) async throws(BusError) {
         let (events, sink) = AsyncStream.makeStream(of: Event.self)
         let bus = try await Bus.system(at: busAddress) { sink.finish() }
@@ -145,10 +154,11 @@ public struct SessionLockObserver: Sendable {
                     isOwn[path] = session.user == geteuid()
                 }
                 // If the user of the session is unknown, lock too.
-                if case .lock = event, isOwn[path] != false { await lock() }
-            case .end(let path): if own == nil ? isOwn[path] != false : path == own { await lock() }
+                if case .lock = event, isOwn[path] != false { await lock(path) }
+            case .end(let path):
+                if own == nil ? isOwn[path] != false : path == own { await lock(path) }
             case .sleep(true):
-                await lock()
+                await lock(nil)
                 delay?.close()
             case .sleep(false): delay = try await LoginManager.delaySleep(at: busAddress)
             case .logindLost: throw LoginManager.restarted

@@ -42,7 +42,7 @@ extension TPMKeystore {
             if let permission = try permission(to: request, key, blob) {
                 said = try await say(permission)
             } else {
-                said = try await proven(blob, request.prompt, presence, say)
+                said = try await proven(blob, root, request.prompt, presence, say)
             }
             return try attestation(
                 of: key, blob, said, by: signer, certificates, request.form, content)
@@ -66,7 +66,8 @@ extension TPMKeystore {
 
     /// Obtains a statement with the key's own PIN.
     private func proven(
-        _ blob: TPMKeyBlob, _ prompt: PromptContext, _ presence: (any PresenceAuthority)?,
+        _ blob: TPMKeyBlob, _ root: StorageRoot, _ prompt: PromptContext,
+        _ presence: (any PresenceAuthority)?,
         _ say: (CertificationPermission) async throws(KeystoreError) -> Attested
     ) async throws(KeystoreError) -> Attested {
         guard let presence else {
@@ -74,6 +75,7 @@ extension TPMKeystore {
                 "the TPM certifies a key with its own PIN only with this PIN",
                 recovery: "Attest its creation instead, or enter the PIN.")
         }
+        try await checkHardware(of: root, before: presence)
         let pin = try await currentPIN(prompt, presence)
         return try await presence.reporting(pin) { () async throws(KeystoreError) in
             let authValue = try KeystoreError.explaining { () throws(TPMError) in

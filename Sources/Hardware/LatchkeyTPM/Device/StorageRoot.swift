@@ -139,7 +139,7 @@ extension TPM {
                 (primary) throws(TPMError) in
                 guard primary.name == root.name else {
                     throw TPMError(
-                        .forged,
+                        .forged, command: .createPrimary,
                         reason: "the TPM derived a storage root key that is not the pinned one")
                 }
                 return try body(primary)

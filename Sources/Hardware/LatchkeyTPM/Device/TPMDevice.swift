@@ -60,6 +60,8 @@ actor TPMDevice {
     /// new connection to swtpm for each command. If there is no free slot, nothing stays loaded and
     /// no PIN was proven, so the operation is repeated after a random pause.
     func run<R: Sendable>(_ body: @Sendable (TPM) throws(TPMError) -> R) throws(TPMError) -> R {
+        let wait = HardwareWait.begin(for: .tpm)
+        defer { wait?.cancel() }
         var pause: UInt32 = 10_000
         for _ in 1..<Self.maximumTries {
             do throws(TPMError) {
@@ -79,6 +81,8 @@ actor TPMDevice {
     func hold(
         _ prepare: @Sendable (TPM) throws(TPMError) -> (session: Session, object: TPMObject)
     ) throws(TPMError) -> HeldUse {
+        let wait = HardwareWait.begin(for: .tpm)
+        defer { wait?.cancel() }
         let transport = ResubmittingTransport(try connect())
         do {
             let tpm = TPM(transport)
@@ -101,6 +105,8 @@ actor TPMDevice {
             throw TPMError(.transport(.broken), reason: "the connection to the TPM was closed")
         }
         defer { Self.release(held) }
+        let wait = HardwareWait.begin(for: .tpm)
+        defer { wait?.cancel() }
         return try body(held.tpm, held.session, held.object)
     }
 

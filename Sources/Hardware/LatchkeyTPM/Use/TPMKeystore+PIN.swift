@@ -54,7 +54,8 @@ extension TPMKeystore {
                 .allowShortPIN))
     }
 
-    /// Prompts for the current PIN, unless the TPM is locked out.
+    /// Prompts for the current PIN, unless the TPM is locked out. Call ``checkHardware(of:before:)``
+    /// or ``checkExisting(_:under:)`` first.
     func currentPIN(
         _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PIN {
@@ -99,9 +100,33 @@ extension TPMKeystore {
     }
 
     /// The state of the TPM's dictionary-attack protection. One command.
-    func lockoutStatus() async throws(KeystoreError) -> PINStatus {
-        try await withTPM { (tpm) throws(TPMError) in try LockoutState(tpm).status }
+    ///
+    /// - Parameter hasFailed: Whether the TPM has just counted a wrong PIN, so that a lockout begins
+    ///   now.
+    func lockoutStatus(hasFailed: Bool = false) async throws(KeystoreError) -> PINStatus {
+        let state = try await withTPM { (tpm) throws(TPMError) in try LockoutState(tpm) }
+        return await state.status(since: lockoutStart(state, isNow: hasFailed))
     }
+
+    /// The time at which this store has first seen the current lockout, so that its end is the same
+    /// in each report. The store keeps it; if that fails, the end is reported later than it is.
+    func lockoutStart(_ state: LockoutState, isNow: Bool = false) async -> Date {
+        let now = UInt64(Date().timeIntervalSince1970)
+        var start = now
+        if state.isLockedOut {
+            let stored = try? await anchors.anchor(Self.lockoutAnchor)
+            let earlier = stored.flatMap { try? UInt64(unmarshalling: Array($0)) }
+            if !isNow, let earlier, earlier <= now, now - earlier <= state.interval {
+                start = earlier
+            } else {
+                try? await anchors.replaceAnchor(Self.lockoutAnchor, with: Data(now.marshalled))
+            }
+        }
+        return Date(timeIntervalSince1970: Double(start))
+    }
+
+    /// The name of the time, in seconds since 1970, at which the lockout was first seen.
+    private static let lockoutAnchor = "tpm/lockout"
 
     /// Reads the count of a user's PIN. One command.
     ///
@@ -224,11 +249,13 @@ struct LockoutState: Hashable, Sendable {
 
     /// The TPM does not report the elapsed part of the interval, so the time of release is the
     /// latest possible.
-    var status: PINStatus {
+    ///
+    /// - Parameter start: The earliest time at which the lockout was seen.
+    func status(since start: Date) -> PINStatus {
         PINStatus(
             attemptsLeft: attemptsLeft, attemptLimit: interval == 0 ? nil : Int(limit),
             isLockedOut: isLockedOut,
-            lockedOutUntil: isLockedOut ? Date(timeIntervalSinceNow: Double(interval)) : nil,
+            lockedOutUntil: isLockedOut ? start.addingTimeInterval(Double(interval)) : nil,
             recoverySeconds: Int(interval))
     }
 }

@@ -106,6 +106,7 @@ extension TPMKeystore {
                 recovery: "Use it as the user who created it.")
         }
         guard Data(finger.authority.marshalled) == terms.authority else {
+            guard try await hasRoot(named: use.root.name) else { throw Self.otherTPM() }
             throw KeystoreError(
                 code: .invalidated,
                 reason: "the presence broker's key has changed since the key or secret was created",
@@ -128,14 +129,18 @@ extension TPMKeystore {
             throw use.protection.brokerPIN == nil
                 ? .lockedOut(status) : .userPINLocked()
         }
-        if let kept = use.authorization { try await checkExisting([kept], under: use.root) }
         // The PIN of an index is proven in its own session, so the object cannot be loaded before
         // the prompt.
-        guard device.isShared, use.protection.userPIN == nil else {
-            return try knowledgeProof(
-                of: await askForCurrentPIN(status, use.prompt, presence), for: use)
+        if device.isShared, use.protection.userPIN == nil {
+            return try await primedProof(for: use, status, presence)
         }
-        return try await primedProof(for: use, status, presence)
+        if let kept = use.authorization {
+            try await checkExisting([kept], under: use.root)
+        } else {
+            try await checkHardware(of: use.root, before: presence)
+        }
+        return try knowledgeProof(
+            of: await askForCurrentPIN(status, use.prompt, presence), for: use)
     }
 
     /// Loads the object before the PIN prompt, which requires a resource manager (StartAuthSession,

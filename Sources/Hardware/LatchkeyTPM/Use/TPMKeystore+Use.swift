@@ -270,6 +270,9 @@ extension TPMKeystore {
     ) async -> KeystoreError {
         do throws(KeystoreError) {
             switch (error.command, error.responseCode?.base) {
+            // The owner's seed derives another storage root key.
+            case (.createPrimary, nil) where error.kind == .forged:
+                return Self.otherTPM(underlying: error)
             case (_, .lockout):
                 return .lockedOut(try await lockoutStatus(), underlying: error)
             case (.load, .integrity), (.load, .binding), (.load, .attributes), (.load, .size),
@@ -293,7 +296,8 @@ extension TPMKeystore {
                     ? KeystoreError(error) : Self.otherTPM(underlying: error)
             case (_, .authFail), (_, .badAuth):
                 return hasPIN
-                    ? .wrongPIN(try await lockoutStatus(), underlying: error) : KeystoreError(error)
+                    ? .wrongPIN(try await lockoutStatus(hasFailed: true), underlying: error)
+                    : KeystoreError(error)
             default: return KeystoreError(error)
             }
         } catch {

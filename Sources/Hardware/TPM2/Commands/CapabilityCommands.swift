@@ -24,14 +24,21 @@ package struct GetCapability<Element: TPMUnmarshallable>: TPMCommand {
         writer.write(capability.rawValue, first, count)
     }
 
-    package func response(from reader: inout TPMReader) throws(TPMError) -> [Element] {
-        // The flag moreData. The caller chose the count, so the rest is not needed.
-        _ = try reader.readFlag()
+    package func response(from reader: inout TPMReader) throws(TPMError) -> CapabilityPart<Element>
+    {
+        let hasMore = try reader.readFlag()
         guard try reader.read(UInt32.self) == capability.rawValue else {
             throw .malformed("the response is about another capability")
         }
-        return try reader.readList(maximum: 1024)
+        return CapabilityPart(elements: try reader.readList(maximum: 1024), hasMore: hasMore)
     }
+}
+
+/// The values in one response to ``GetCapability``.
+package struct CapabilityPart<Element: TPMUnmarshallable> {
+    package let elements: [Element]
+    /// Whether the TPM has values after these: it returns as many as it wants.
+    package let hasMore: Bool
 }
 
 /// `TPM_CAP` (Part 2 section 6.12).
@@ -49,10 +56,33 @@ extension TPM {
     package func properties(
         from first: TPMProperty, count: UInt32
     ) throws(TPMError) -> [TPMProperty: UInt32] {
-        let list = try execute(
-            GetCapability<TaggedProperty>(.properties, from: first.rawValue, count: count))
-        let asked = list.filter { $0.property.rawValue < first.rawValue &+ count }
-        return Dictionary(asked.map { ($0.property, $0.value) }) { first, _ in first }
+        let list: [TaggedProperty] = try values(
+            .properties, first.rawValue..<first.rawValue + count, \.property.rawValue)
+        return Dictionary(list.map { ($0.property, $0.value) }) { first, _ in first }
+    }
+
+    /// The values whose numbers are in a range, in ascending order.
+    private func values<Element: TPMUnmarshallable>(
+        _ capability: Capability, _ range: Range<UInt32>, auditedBy session: Session? = nil,
+        limit: UInt32 = .max, _ number: (Element) -> UInt32
+    ) throws(TPMError) -> [Element] {
+        var (values, next) = ([Element](), range.lowerBound)
+        while next < range.upperBound, values.count < limit {
+            let part: CapabilityPart<Element> = try execute(
+                GetCapability<Element>(
+                    capability, from: next,
+                    count: min(limit - UInt32(values.count), range.upperBound - next)),
+                in: nil, session.map { [.continuing($0, protecting: .audit)] } ?? [])
+            for value in part.elements where range.contains(number(value)) {
+                values.append(value)
+            }
+            // A TPM that returns nothing new would be asked forever.
+            guard part.hasMore, let last = part.elements.last.map(number), last >= next else {
+                break
+            }
+            next = last &+ 1
+        }
+        return values
     }
 
     /// `TPM2_GetCapability` for handles: the handles in use from `first` on, of the same kind, in
@@ -63,17 +93,18 @@ extension TPM {
     package func handles(
         from first: TPMHandle, count: UInt32 = 64, auditedBy session: Session? = nil
     ) throws(TPMError) -> [TPMHandle] {
-        try execute(
-            GetCapability(.handles, from: first.rawValue, count: count), in: nil,
-            session.map { [.continuing($0, protecting: .audit)] } ?? [])
+        // The upper 8 bits of a handle are its kind.
+        try values(
+            .handles, first.rawValue..<(first.rawValue | 0x00ff_ffff) + 1, auditedBy: session,
+            limit: count, \.rawValue)
     }
 
     /// Whether the TPM has a command of the standard.
     package func hasCommand(_ command: TPMCommandCode) throws(TPMError) -> Bool {
         // The lower 16 bits of `TPMA_CC` (Part 2 section 8.9), in ascending order.
-        let commands: [UInt32] = try execute(
+        let commands: CapabilityPart<UInt32> = try execute(
             GetCapability(.commands, from: command.rawValue, count: 1))
-        return commands.contains { $0 & 0xFFFF == command.rawValue & 0xFFFF }
+        return commands.elements.contains { $0 & 0xFFFF == command.rawValue & 0xFFFF }
     }
 }
 

@@ -87,6 +87,7 @@ extension ResponseCode {
     package static let attributes = ResponseCode(rawValue: 0x082)
     package static let hash = ResponseCode(rawValue: 0x083)
     package static let value = ResponseCode(rawValue: 0x084)
+    package static let hierarchy = ResponseCode(rawValue: 0x085)
     package static let type = ResponseCode(rawValue: 0x08a)
     package static let scheme = ResponseCode(rawValue: 0x092)
     package static let size = ResponseCode(rawValue: 0x095)

@@ -31,6 +31,7 @@ extension CredentialCommand {
         var operation: String? { "add the credential" }
 
         func perform(in context: CommandContext) async throws -> CredentialReport {
+            try context.settings.check(policy)
             let token = try await Self.token(context.readSecret(), settings: context.settings)
             let store = try await context.credentials()
             try await context.checkSealing(store.records, under: policy)
@@ -54,7 +55,7 @@ extension CredentialCommand {
                 do {
                     return try ReceivedJSON.decode(Token.self, from: data)
                 } catch  where error is DecodingError || error is ReceivedJSON.Flaw {
-                    throw invalid("the token is damaged, or another version of Latchkey wrote it")
+                    throw invalid("the token does not have the format of this version")
                 }
             }
             let server = settings.endpoint.flatMap { issuer in

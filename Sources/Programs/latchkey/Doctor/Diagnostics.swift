@@ -13,7 +13,7 @@ struct Diagnostics {
 
     func checks() async -> [Check] {
         let (store, finding) = await store()
-        var checks = [finding]
+        var checks = [administratorsSettings(), finding].compactMap(\.self)
         let readers = ReaderDiagnostics()
         if let uri = context.settings.token {
             checks += await TokenDiagnostics(
@@ -33,6 +33,20 @@ struct Diagnostics {
         checks.append(await PasskeyDiagnostics().check())
         checks.append(await ServerDiagnostics(settings: context.settings).check())
         return checks
+    }
+
+    /// The settings that the administrator of this machine has made for all users; nil if there are
+    /// none.
+    private func administratorsSettings() -> Check? {
+        guard let file = context.settings.values.administrators else { return nil }
+        func list(_ values: [Setting: String]) -> String {
+            let names = Setting.allCases.filter { values[$0] != nil }.map(\.rawValue)
+            return names.isEmpty ? "no setting" : names.joined(separator: ", ")
+        }
+        return .ok(
+            "settings",
+            "The administrator's file \(file.path) sets \(list(file.values)), and fixes \(list(file.fixed))."
+        )
     }
 
     /// Checks the store. Does not create one.
@@ -145,7 +159,7 @@ struct Diagnostics {
         let status = diagnosis.pinStatus
         guard !status.isLockedOut else {
             let until =
-                status.lockedOutUntil.map { " until \($0.formatted(.iso8601)) at the latest" } ?? ""
+                status.lockedOutUntil.map { " until \(LocalTime.text($0)) at the latest" } ?? ""
             return .warning(
                 "lockout",
                 "The TPM is locked\(until) after too many wrong PINs or power cuts. During the lockout, keys and vaults"

@@ -70,7 +70,7 @@ struct Check: Encodable, Sendable {
         case problem
     }
 
-    /// A word that scripts can depend on: `store`, `tpm`, `tpm-device`, `srk`, `lockout`,
+    /// A word that scripts can depend on: `settings`, `store`, `tpm`, `tpm-device`, `srk`, `lockout`,
     /// `revocation`, `user-pin`, `tokens`, `finger`, `attestation`, `pin-source`, `ssh-agent`,
     /// `passkeys`, `server`; with a token `module`, `token`, `token-pin`, `token-key`,
     /// `token-limits`, `readers` instead of the checks of the TPM.

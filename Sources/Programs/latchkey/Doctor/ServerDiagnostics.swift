@@ -23,7 +23,7 @@ struct ServerDiagnostics {
             return .warning(
                 name,
                 "The endpoint ‘\(text)’ is neither an https address nor an http address of this machine.",
-                advice: settings.advice(toCorrect: "endpoint"))
+                advice: settings.advice(toCorrect: .endpoint))
         }
         let transport = CurlTransport(timeout: Self.timeoutSeconds)
         let request = endpoint.appending("/.well-known/openid-configuration").request(.get)

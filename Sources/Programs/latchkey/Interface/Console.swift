@@ -3,6 +3,7 @@ import FoundationEssentials
 import Glibc
 import Latchkey
 import LatchkeyServices
+import Synchronization
 
 /// The tool's output. The rules:
 ///
@@ -56,6 +57,23 @@ struct Console: Sendable {
         if !isQuiet { write(sentence, .strong) }
     }
 
+    /// A function that says once for each kind of hardware that the command waits for it; nil if no
+    /// user reads it.
+    var waitNotice: (@Sendable (HardwareWait.Party) -> Void)? {
+        guard isatty(STDERR_FILENO) == 1, !isQuiet else { return nil }
+        let named = NamedParties()
+        return { if named.insert($0) { say("Waiting for \($0.rawValue) …") } }
+    }
+
+    private final class NamedParties: Sendable {
+        private let parties = Mutex<Set<HardwareWait.Party>>([])
+
+        /// - Returns: Whether the party is new.
+        func insert(_ party: HardwareWait.Party) -> Bool {
+            parties.withLock { $0.insert(party).inserted }
+        }
+    }
+
     /// Reports a fact that the user needs, even with `--quiet`.
     func warn(_ sentence: String) {
         write(sentence, .caution)
@@ -74,9 +92,6 @@ struct Console: Sendable {
         } else {
             write(failure.message, .bad)
             write(failure.recovery, .bad)
-            if let end = failure.lockedOutUntil, isatty(STDERR_FILENO) == 1 {
-                write("The lockout ends at the latest on \(LocalTime.text(end)).", .bad)
-            }
         }
         // If this cannot be written, stderr still has the error, and the exit status shows it.
         if format == .json, let text = try? Self.json(["error": failure]) { try? result(text) }

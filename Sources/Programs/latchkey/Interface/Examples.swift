@@ -8,10 +8,18 @@ enum Examples {
     private static let lines = """
         latchkey doctor
         latchkey doctor --json
+        latchkey config list
+        latchkey config list --json
+        latchkey config get endpoint
+        latchkey config get endpoint --json
+        latchkey config set endpoint https://id.example.org
+        latchkey config set client-id desktop
+        latchkey config unset endpoint
+        latchkey config unset client-id --json
         latchkey store reset
         latchkey store reset --store /srv/copy --yes
         latchkey login
-        latchkey login --endpoint https://id.example.org --client-id desktop
+        latchkey login --device
         latchkey enable
         latchkey enable --policy pin
         latchkey authenticate
@@ -83,7 +91,7 @@ enum Examples {
         latchkey passkey rename q83vEjRW work
         latchkey passkey rename q83vEjRW ''
         latchkey passkey delete q83vEjRWeJCrze8
-        latchkey passkey delete --all
+        latchkey passkey delete --all --yes
         latchkey passkey serve
         latchkey passkey serve --policy pin
         latchkey vault store database
@@ -101,7 +109,7 @@ enum Examples {
         latchkey vault unlock database
         latchkey vault unlock database --presence pin
         latchkey vault reset database
-        latchkey vault reset database --yes
+        latchkey vault reset --yes
         latchkey vault list
         latchkey vault list --container work
         latchkey vault status database

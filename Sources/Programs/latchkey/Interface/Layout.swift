@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Glibc
+import Latchkey
 
 /// The text of a result, in two forms: for scripts, and arranged for a terminal with its columns and
 /// local times. The form for scripts does not depend on the terminal.

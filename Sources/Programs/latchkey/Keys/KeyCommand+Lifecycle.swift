@@ -66,6 +66,7 @@ extension KeyCommand {
         var operation: String? { "create a key" }
 
         func perform(in context: CommandContext) async throws -> KeyReport {
+            try context.settings.check(policy)
             if slot != nil, context.settings.token == nil {
                 context.console.warn(
                     "--slot has no effect: only the keys of PIV cards have slots, and no token is configured."
@@ -134,6 +135,7 @@ extension KeyCommand {
 
         func perform(in context: CommandContext) async throws -> KeyReport {
             let records = try await context.records()
+            try records.store.checkWritable()
             let own = try await records.ownKey(key)
             let stored = own.key
             let prompt = context.prompt("rename the key ‘\(stored.name)’ to ‘\(label)’")
@@ -171,6 +173,7 @@ extension KeyCommand {
 
         func perform(in context: CommandContext) async throws -> RevokingReport<BriefReport> {
             let records = try await context.records()
+            try records.store.checkWritable()
             let own = try await records.ownKey(key, isUsed: !forget)
             let stored = own.key
             guard stored.id.rawValue.lowercased() == key.text.lowercased() else {

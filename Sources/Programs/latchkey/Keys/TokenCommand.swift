@@ -19,8 +19,9 @@ extension TokenCommand {
             commandName: "list",
             abstract: "List the tokens of this machine's PKCS#11 modules. Does not prompt.",
             discussion: """
-                The modules are those in the p11-kit configuration, or the one in --token. If a module cannot be \
-                used, the list gives the reason. If it is the one in --token, the command fails.
+                The modules are those in the p11-kit configuration, or the one that --token names. The list has all \
+                their tokens, also those that do not match --token. If a module cannot be used, the list gives the \
+                reason. If it is the one that --token names, the command fails.
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
@@ -32,7 +33,7 @@ extension TokenCommand {
                 guard let uri = context.settings.token else {
                     return await TokenDirectory.read(options: options)
                 }
-                return await TokenDirectory.read(uri, options: options)
+                return await TokenDirectory.read(uri, isMatching: false, options: options)
             }
             let found =
                 arguments.verbose

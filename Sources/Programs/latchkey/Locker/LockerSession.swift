@@ -24,6 +24,7 @@ struct LockerSession {
         allowsOffline: Bool = false
     ) async throws {
         let server = try context.identityServer()
+        let policy = try context.settings.policy(policy)
         let records = try await context.records()
         // The server's address as the enrolment spells it.
         let stored = (try? await StoredEnrolment(of: records))?.issuer
@@ -110,10 +111,10 @@ struct LockerSession {
         let status = try await records.keystore.pinStatus()
         guard status.isLockedOut else { return }
         let until =
-            status.lockedOutUntil.map { ", by \($0.formatted(.iso8601)) at the latest" } ?? ""
+            status.lockedOutUntil.map { ", by \(LocalTime.text($0)) at the latest" } ?? ""
         throw KeystoreError(
             code: .lockedOut,
-            reason: "the hardware is locked after too many wrong PINs",
+            reason: "the TPM is locked out and accepts no PIN",
             recovery:
                 "Leave the machine on, and try again when ‘latchkey pin status’ shows attempts left\(until).",
             attemptsLeft: 0, lockedOutUntil: status.lockedOutUntil)

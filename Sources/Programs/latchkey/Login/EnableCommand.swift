@@ -24,7 +24,7 @@ struct EnableCommand: ContextCommand {
     func perform(in context: CommandContext) async throws -> EnableReport {
         EnableReport(
             try await context.login().enableBiometric(
-                policy: policy?.policy))
+                policy: context.settings.policy(policy?.policy)))
     }
 }
 

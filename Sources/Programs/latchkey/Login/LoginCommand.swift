@@ -1,6 +1,8 @@
 import ArgumentParser
+import FoundationEssentials
 import Latchkey
 import LatchkeyLogin
+import LatchkeyOAuth
 import LatchkeyServices
 
 /// `latchkey login`.
@@ -8,16 +10,68 @@ struct LoginCommand: ContextCommand {
     static let configuration = CommandConfiguration(
         commandName: "login",
         abstract: "Log in with the browser.",
-        discussion: "Opens the login page with the program in $BROWSER, otherwise with xdg-open.")
+        discussion: """
+            Opens the login page with the program in $BROWSER, otherwise with xdg-open. The browser must reach this \
+            machine: from another computer, run ‘ssh -L N:127.0.0.1:N’ there, and --callback-port N here. With --device, \
+            the browser can be on any device, if the server offers that.
+            """)
 
     @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+
+    @Flag(help: "Show a code to enter on the server's page, in a browser on any device.")
+    var device = false
+
+    @Option(
+        help: ArgumentHelp(
+            "The port of this machine's loopback interface that the browser returns to. (default: a free port)",
+            valueName: "port"))
+    var callbackPort: UInt16?
+
+    func validate() throws {
+        guard !device || callbackPort == nil else {
+            throw ValidationError("With --device, the browser does not return to a port.")
+        }
+        guard callbackPort != 0 else { throw ValidationError("A port is 1 to 65535.") }
+    }
 
     var operation: String? { "log in" }
 
     func perform(in context: CommandContext) async throws -> SessionReport {
-        let result = try await context.login().authorize()
+        let container = try await context.login()
+        let result: AuthorizeResult
+        if device {
+            let console = context.console
+            result = try await container.authorize(onAnyDevice: {
+                LoginCommand.show($0, on: console)
+            })
+        } else {
+            suggestDevice(on: context.console, ProcessInfo.processInfo.environment)
+            var options = AuthorizationOptions()
+            options.callbackPort = callbackPort
+            result = try await container.authorize(options)
+        }
         return SessionReport(
             container: context.settings.container, userInfo: result.userInfo, kid: nil)
+    }
+
+    /// Shows the page and the code, even with `--quiet`.
+    private static func show(_ authorization: DeviceAuthorization, on console: Console) {
+        let minutes = (authorization.lifetime.components.seconds + 59) / 60
+        console.warn(
+            "Open this page in a browser on any device, and enter the code \(authorization.userCode) there. "
+                + "The login waits \(minutes) minute\(minutes == 1 ? "" : "s").")
+        console.warn(authorization.page.text)
+        guard let page = authorization.pageWithCode else { return }
+        console.warn("This page has the code already:")
+        console.warn(page.text)
+    }
+
+    private func suggestDevice(on console: Console, _ environment: [String: String]) {
+        func isSet(_ name: String) -> Bool { environment[name]?.isEmpty == false }
+        guard isSet("SSH_CONNECTION"), !isSet("DISPLAY"), !isSet("WAYLAND_DISPLAY") else { return }
+        console.say(
+            "This SSH session has no display. ‘latchkey login --device’ shows a code for a browser on any device, "
+                + "if the server offers that.")
     }
 }
 

@@ -28,6 +28,8 @@ struct StatusCommand: ContextCommand {
 struct StatusReport: Report {
     let container: String
     let lastUserID: Nullable<String>
+    /// The user's name at the server; absent if it is not known.
+    let lastUserName: String?
     let biometricEnabled: Bool
     let sessionState: SessionState
     /// The enabled key, of any user.
@@ -44,7 +46,8 @@ struct StatusReport: Report {
     private let warning: String?
 
     private enum CodingKeys: String, CodingKey {
-        case container, lastUserID, biometricEnabled, sessionState, kid, isRevocable, server,
+        case container, lastUserID, lastUserName, biometricEnabled, sessionState, kid, isRevocable,
+            server,
             clientID
         case isConfiguredServer
     }
@@ -58,6 +61,7 @@ struct StatusReport: Report {
         isConfiguredServer = status.server.flatMap { server in configured.map { $0 == server } }
         container = settings.container
         lastUserID = Nullable(status.lastUserID)
+        lastUserName = status.lastUserName
         biometricEnabled = status.isBiometricEnabled
         sessionState = status.sessionState
         kid = Nullable(status.key?.id.rawValue)
@@ -67,6 +71,7 @@ struct StatusReport: Report {
 
     var layout: Layout {
         let isActive = sessionState == .authenticated
+        let user = lastUserID.value.map(printable) ?? "none"
         let address = server.flatMap { server in
             clientID.map { Layout.Cell("\(printable(server)), client \(printable($0))") }
         }
@@ -79,7 +84,11 @@ struct StatusReport: Report {
             18,
             [
                 ("Container", Layout.Cell(printable(container))),
-                ("Last user", Layout.Cell(lastUserID.value.map(printable) ?? "none")),
+                (
+                    "Last user",
+                    Layout.Cell(
+                        script: user, lastUserName.map(printable) ?? user)
+                ),
                 (
                     "Biometric login",
                     biometricEnabled ? Layout.Cell("enabled", .good) : "not enabled"

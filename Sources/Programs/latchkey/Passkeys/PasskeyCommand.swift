@@ -102,13 +102,14 @@ extension PasskeyCommand {
             abstract: "Delete passkeys permanently.",
             discussion: """
                 Delete a passkey at its site first: the site does not notice that it is gone. Add another way to log in \
-                before that. Deleting requires the complete ID.
+                before that. Deleting requires the complete ID. With --all, asks for confirmation.
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
         @Argument(help: ArgumentHelp("The passkey's complete ID.", valueName: "id")) var passkey:
             String?
         @Flag(help: "Delete all passkeys of the container.") var all = false
+        @Flag(help: Confirmation.help) var yes = false
 
         func validate() throws {
             guard all != (passkey != nil) else {
@@ -135,6 +136,8 @@ extension PasskeyCommand {
                         )
                 }
                 passkeys = [found]
+            } else {
+                try await confirm(passkeys.count + damaged.count, in: context)
             }
             // The hardware first, because the user may cancel its prompt: a token keeps its keys. A
             // TPM keeps none.
@@ -147,6 +150,14 @@ extension PasskeyCommand {
             if !damaged.isEmpty { try store.delete(damaged: damaged) }
             return PasskeyDeletionReport(
                 deleted: passkeys.map { Base64URL.encode($0.id) } + damaged)
+        }
+
+        private func confirm(_ count: Int, in context: CommandContext) async throws(KeystoreError) {
+            guard count > 0 else { return }
+            let name = context.settings.container
+            try await Confirmation.check(
+                "All passkeys of the container ‘\(name)’ are deleted: \(count). There is no copy.",
+                isGiven: yes)
         }
     }
 }
@@ -255,11 +266,12 @@ extension PasskeyCommand {
         /// The options of the service. The other options concern servers and output, which the
         /// service does not use.
         private var serviceArguments: [String] {
-            let names = [
-                "container", "store", "tcti", "token", "token-login", "token-isolation",
-                "pin-source",
+            let shared: [Setting] = [
+                .container, .store, .tcti, .token, .tokenLogin, .tokenIsolation, .pinSource,
             ]
-            var values: [(String, String?)] = names.map { ($0, options.values[$0] ?? nil) }
+            var values: [(String, String?)] = shared.map {
+                ($0.rawValue, options.values[$0] ?? nil)
+            }
             values += [
                 ("presence", options.presence?.rawValue), ("policy", policy?.policy.description),
                 ("relay", relay),

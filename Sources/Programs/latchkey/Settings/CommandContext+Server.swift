@@ -31,20 +31,14 @@ extension CommandContext {
     ///
     /// - Throws: ``KeystoreError`` with code `invalidInput` if one is missing or not valid.
     func identityServer() throws(KeystoreError) -> (endpoint: String, clientID: String) {
-        func invalid(_ reason: String, _ recovery: String) -> KeystoreError {
-            KeystoreError(
-                operation: "find the identity server", code: .invalidInput, reason: reason,
-                recovery: recovery)
-        }
         guard let endpoint = settings.endpoint, let clientID = settings.clientID, !clientID.isEmpty
         else {
-            throw invalid(settings.missingServer.reason, settings.missingServer.recovery)
+            throw KeystoreError(
+                operation: "find the identity server", code: .invalidInput,
+                reason: settings.missingServer.reason,
+                recovery: "\(settings.missingServer.recovery)")
         }
-        guard let address = Endpoint(endpoint), !address.path.contains("?") else {
-            throw invalid(
-                "the endpoint ‘\(endpoint)’ is neither an https address nor an http address of this machine",
-                settings.advice(toCorrect: "endpoint"))
-        }
+        try settings.check(endpoint: endpoint)
         return (endpoint, clientID)
     }
 }

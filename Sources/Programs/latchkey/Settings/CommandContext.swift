@@ -36,11 +36,13 @@ struct CommandContext: Sendable {
         browser = SystemBrowser(
             environment: environment,
             message: {
-                console.say($0)
+                for line in $0.split(separator: "\n") { console.say(String(line)) }
                 console.say(
                     "If the page does not know the app, press Ctrl-C and check --client-id.")
             },
-            warning: { console.warn($0) })
+            warning: {
+                for line in $0.split(separator: "\n") { console.warn(String(line)) }
+            })
     }
 
     /// Opens the store; creates it if it does not exist.
@@ -119,17 +121,6 @@ struct CommandContext: Sendable {
         return try StandardStreams.readSecret(limit: limit, larger: larger)
     }
 
-    /// Asks the user at the terminal to confirm an operation that loses data. Does not ask if
-    /// standard input is not a terminal.
-    ///
-    /// - Throws: ``KeystoreError`` with code `cancelled` without a confirmation.
-    func confirm(_ question: String) async throws(KeystoreError) {
-        guard isatty(STDIN_FILENO) == 1 else { return }
-        guard try await TerminalQuestion.isConfirmed(printable(question)) else {
-            throw .cancelled("the operation was not confirmed")
-        }
-    }
-
     /// The context of a prompt for a PIN or fingerprint.
     func prompt(_ reason: String) -> PromptContext {
         PromptContext(reason: reason, container: settings.container)
@@ -156,13 +147,14 @@ extension ContextCommand {
         let context = try CommandContext(arguments)
         let report: Output
         do {
-            // Some modules of tokens write their own messages to standard error.
-            report =
+            report = try await HardwareWait.$notice.withValue(context.console.waitNotice) {
+                // Some modules of tokens write their own messages to standard error.
                 arguments.verbose || context.settings.token == nil
-                ? try await perform(in: context)
-                : try await StandardStreams.withoutForeignMessages {
-                    try await perform(in: context)
-                }
+                    ? try await perform(in: context)
+                    : try await StandardStreams.withoutForeignMessages {
+                        try await perform(in: context)
+                    }
+            }
         } catch {
             throw reported(error, isTPM: context.settings.token == nil)
         }

@@ -55,13 +55,14 @@ struct GlobalOptions: SharedOptions {
             valueName: "origins"))
     var trustedOrigins: String?
 
+    /// The options of the tool alone that are settings.
+    var others: [Setting: String?] {
+        [.endpoint: endpoint, .clientID: clientID, .trustedOrigins: trustedOrigins]
+    }
+
     /// The settings of this run of the tool.
     func settings(environment: [String: String]) throws -> ProgramSettings {
-        try ProgramSettings(
-            self,
-            others: [
-                "endpoint": endpoint, "client-id": clientID, "trusted-origins": trustedOrigins,
-            ], environment: environment)
+        try ProgramSettings(self, others: others, environment: environment)
     }
 }
 
@@ -74,11 +75,25 @@ extension ProgramSettings {
         for name in trustedOrigins {
             guard let endpoint = Endpoint(name), endpoint.path == "/" else {
                 throw invalid(
-                    "trusted-origins", "‘\(name)’ is not an origin of the form https://a.example")
+                    .trustedOrigins, "‘\(name)’ is not an origin of the form https://a.example")
             }
             origins.insert(endpoint.origin)
         }
         return origins
+    }
+
+    /// Checks the endpoint.
+    ///
+    /// - Throws: ``KeystoreError`` with code `invalidInput` for an address to which no secret may be
+    ///   sent.
+    func check(endpoint: String) throws(KeystoreError) {
+        guard let address = Endpoint(endpoint), !address.hasQuery else {
+            throw KeystoreError(
+                operation: "find the identity server", code: .invalidInput,
+                reason:
+                    "the endpoint ‘\(endpoint)’ is neither an https address nor an http address of this machine",
+                recovery: "\(advice(toCorrect: .endpoint))")
+        }
     }
 
     /// The reason and the next step if the endpoint, the client ID or both are missing.

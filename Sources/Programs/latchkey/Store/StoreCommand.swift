@@ -1,7 +1,6 @@
 import ArgumentParser
 import Latchkey
 import LatchkeyJOSE
-import LatchkeyPresence
 import LatchkeyServices
 
 /// `latchkey store`.
@@ -23,7 +22,7 @@ struct StoreCommand: AsyncParsableCommand {
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
-        @Flag(help: "Do not ask for confirmation.") var yes = false
+        @Flag(help: Confirmation.help) var yes = false
 
         var operation: String? { "reset the store" }
 
@@ -56,17 +55,9 @@ struct StoreCommand: AsyncParsableCommand {
         }
 
         private func confirm(_ loss: String) async throws(KeystoreError) {
-            guard !yes else { return }
-            guard TerminalPresence.isPresent() else {
-                throw KeystoreError(
-                    code: .invalidInput, reason: "there is no terminal for the confirmation",
-                    recovery: "To reset the store without confirmation, add --yes.")
-            }
-            let question = printable(
-                "\(loss) The store is archived, and this user’s programs get an empty store.")
-            guard try await TerminalQuestion.isConfirmed(question) else {
-                throw KeystoreError.cancelled("the reset was not confirmed")
-            }
+            try await Confirmation.check(
+                "\(loss) The store is archived, and this user’s programs get an empty store.",
+                isGiven: yes)
         }
 
         /// For example `You lose: in the container ‘default’ 2 keys, biometric login.`

@@ -23,7 +23,7 @@ extension VaultCommand {
 
         func perform(in context: CommandContext) async throws -> VaultReport {
             let session = try await VaultSession(
-                name, in: context, protecting: true, under: policy?.policy)
+                name, in: context, changing: true, protecting: true, under: policy?.policy)
             let vault = try await session.unprotected().upgrade()
             return VaultReport(
                 vault, isRevocable: try await session.space.isStoredRevocably(key: session.key))
@@ -41,7 +41,8 @@ extension VaultCommand {
         var name: String?
 
         func perform(in context: CommandContext) async throws -> RevokingReport<VaultReport> {
-            let session = try await VaultSession(name, in: context)
+            try context.settings.check(.none, recovery: "Keep the vault's protection.")
+            let session = try await VaultSession(name, in: context, changing: true)
             let report = VaultReport(try await session.unlocked().downgrade())
             return await context.afterRevoking(report, in: session.space.records)
         }
@@ -86,20 +87,21 @@ extension VaultCommand {
             abstract:
                 "Delete the secret, even if it is damaged. Cannot be undone.",
             discussion:
-                "At a terminal, asks for confirmation. Does not ask for a PIN or fingerprint.")
+                "Without a name, asks for confirmation. Does not ask for a PIN or fingerprint.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
         @Argument(help: VaultCommand.nameHelp, completion: NameCompletion.vaults)
         var name: String?
 
-        @Flag(help: "Do not ask for confirmation.") var yes = false
+        @Flag(help: Confirmation.help) var yes = false
 
         func perform(in context: CommandContext) async throws -> RevokingReport<VaultReport> {
             let session = try await VaultSession(name, in: context)
             try session.checkPresent()
-            if !yes {
-                try await context.confirm(
-                    "The secret of the vault ‘\(session.key)’ is deleted. There is no copy.")
+            if name == nil {
+                try await Confirmation.check(
+                    "The secret of the vault ‘\(session.key)’ is deleted. There is no copy.",
+                    isGiven: yes)
             }
             let report = VaultReport(try await session.vault.reset())
             return await context.afterRevoking(report, in: session.space.records)

@@ -63,8 +63,13 @@ extension VaultCommand {
         var operation: String? { "store the vault ‘\(name)’" }
 
         func perform(in context: CommandContext) async throws -> VaultReport {
+            if !biometrics {
+                try context.settings.check(
+                    .none, recovery: Recovery("Require a PIN or fingerprint.", .storeVaultWithPIN))
+            }
             let session = try await VaultSession(
-                name, in: context, protecting: biometrics, under: policy?.policy)
+                name, in: context, changing: true, protecting: biometrics,
+                under: policy?.policy)
             let vault = try await session.empty()
             let secret = try await context.readSecret().withUnsafeBytes { Data($0) }
             let stored =
@@ -108,7 +113,7 @@ extension VaultCommand {
         var name: String?
 
         func perform(in context: CommandContext) async throws -> VaultReport {
-            let session = try await VaultSession(name, in: context)
+            let session = try await VaultSession(name, in: context, changing: true)
             let vault = try await session.opened()
             let secret = try await context.readSecret().withUnsafeBytes { Data($0) }
             return VaultReport(try await vault.update(credentials: secret))
@@ -225,7 +230,8 @@ struct VaultReport: SentenceReport {
             case "keychain": "is stored; the TPM or token opens it without a PIN or fingerprint"
             case "biometrics": "is stored and unlocked; it locks again when this command ends"
             case "locked": "is stored and locked; unlocking requires a PIN or fingerprint"
-            default: "cannot be read, and nothing was changed; ‘latchkey vault reset’ deletes it"
+            default:
+                "cannot be read, and nothing was changed; ‘latchkey vault reset NAME’ deletes it"
             }
         let copies =
             isRevocable == false

@@ -10,19 +10,22 @@ struct VaultSession {
 
     /// - Parameters:
     ///   - name: nil for the container's only vault.
+    ///   - isChange: Whether the command changes the vault.
     ///   - isProtecting: Whether the command stores the secret with biometrics.
     ///   - chosen: The policy of a vault with biometrics; nil for the default.
     /// - Throws: ``KeystoreError``: without a name, `notFound` if there is no vault and
     ///   `invalidInput` if there are several; `invalidInput` for a name that is not valid.
     init(
-        _ name: String?, in context: CommandContext, protecting isProtecting: Bool = false,
+        _ name: String?, in context: CommandContext, changing isChange: Bool = false,
+        protecting isProtecting: Bool = false,
         under chosen: AccessPolicy? = nil
     ) async throws {
+        var policy = isProtecting ? try context.settings.policy(chosen) : chosen
         let records = try await context.records()
-        var policy = chosen
+        if isChange { try records.store.checkWritable() }
         if isProtecting {
             let used =
-                if let chosen { chosen } else {
+                if let policy { policy } else {
                     await records.keystore.preferredPolicy(for: .sealing, through: context.presence)
                 }
             try await context.checkSealing(records, under: used)
@@ -148,7 +151,7 @@ struct VaultSession {
         .conflict(
             "the vault already contains a secret",
             recovery:
-                "Replace the secret with ‘latchkey vault update’, or delete it with ‘latchkey vault reset’."
+                "Replace the secret with ‘latchkey vault update NAME’, or delete it with ‘latchkey vault reset NAME’."
         )
     }
 }

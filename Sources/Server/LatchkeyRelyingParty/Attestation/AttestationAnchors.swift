@@ -2,7 +2,6 @@ public import FoundationEssentials
 internal import Glibc
 internal import Latchkey
 internal import LatchkeyPlatform
-internal import SwiftASN1
 
 /// The certificates that an operator trusts to vouch for hardware. No anchors are compiled in.
 ///
@@ -136,7 +135,7 @@ extension AttestationAnchors.Group {
     /// with the reason to ``skipped``. Report these: a chain under them is refused.
     ///
     /// - Parameter directory: A path. Its files end in `.pem`, `.crt`, `.cer` or `.der` and contain
-    ///   one certificate in DER or any number in PEM (RFC 7468). A missing subdirectory is empty.
+    ///   any number of certificates in DER or PEM (RFC 7468). A missing subdirectory is empty.
     /// - Throws: ``AttestationAnchorError`` if a directory cannot be read, or if something was
     ///   skipped and no root is left.
     public init(directory: String) throws(AttestationAnchorError) {
@@ -231,32 +230,22 @@ public struct AttestationAnchorError: Error, Hashable, Sendable, CustomStringCon
         guard bytes.count <= maximumFileBytes else {
             throw AttestationAnchorError(path: path, reason: "the file has \(bytes.count) bytes")
         }
-        guard bytes.first != 0x30 else {
-            // Some manufacturers' files end in a line break after the certificate.
-            let der = HardwareCertificate.withoutPadding(bytes)
-            return ([try certificate(der, path: path, isRoot: areRoots)], [])
-        }
-        let documents: [PEMDocument]
-        do {
-            documents = try PEMDocument.parseMultiple(
-                pemString: String(decoding: bytes, as: UTF8.self))
-        } catch {
-            throw AttestationAnchorError(
-                path: path, reason: "the file is neither DER nor PEM: \(error)")
-        }
-        guard !documents.isEmpty else {
+        let parts = CertificateFile.parts(of: bytes)
+        guard !parts.isEmpty else {
             throw AttestationAnchorError(path: path, reason: "the file contains no certificate")
         }
         var (usable, skipped): ([HardwareCertificate], [AttestationAnchorError]) = ([], [])
-        for (index, document) in documents.enumerated() {
-            let path = documents.count == 1 ? path : "\(path) (part \(index + 1))"
+        for (index, part) in parts.enumerated() {
+            let path = parts.count == 1 ? path : "\(path) (part \(index + 1))"
             do throws(AttestationAnchorError) {
-                guard document.discriminator == "CERTIFICATE" else {
-                    throw AttestationAnchorError(
-                        path: path, reason: "it is a \(document.discriminator)")
+                guard CertificateFile.labels.contains(part.label) else {
+                    throw AttestationAnchorError(path: path, reason: "it is a \(part.label)")
                 }
-                usable.append(
-                    try certificate(Data(document.derBytes), path: path, isRoot: areRoots))
+                guard let der = part.der else {
+                    throw AttestationAnchorError(
+                        path: path, reason: "its Base64 is malformed, or its end is missing")
+                }
+                usable.append(try certificate(der, path: path, isRoot: areRoots))
             } catch {
                 skipped.append(error)
             }
@@ -271,7 +260,7 @@ public struct AttestationAnchorError: Error, Hashable, Sendable, CustomStringCon
     {
         let certificate: HardwareCertificate
         do {
-            certificate = try HardwareCertificate(der)
+            certificate = try HardwareCertificate(HardwareCertificate.withoutPadding(der))
         } catch {
             throw AttestationAnchorError(path: path, reason: error.description)
         }

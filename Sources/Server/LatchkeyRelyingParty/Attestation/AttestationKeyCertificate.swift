@@ -10,17 +10,24 @@ struct TPMAttributes: Hashable, Sendable, Codable {
     let model: String
     let version: String
 
-    /// - Returns: nil unless subjectAltName contains each attribute exactly once.
-    init?(_ certificate: HardwareCertificate) {
-        guard let attributes = try? certificate.directoryAttributes() else { return nil }
-        func value(_ id: ASN1ObjectIdentifier) -> String? {
-            let values = attributes.filter { $0.id == id }
-            return values.count == 1 ? values.first?.value : nil
+    /// - Throws: The reason, unless subjectAltName contains one value of each attribute.
+    init(_ certificate: HardwareCertificate) throws(HardwareCertificate.Malformed) {
+        let attributes = try certificate.directoryAttributes()
+        func value(_ id: ASN1ObjectIdentifier, _ name: String) throws(HardwareCertificate.Malformed)
+            -> String
+        {
+            let values = Set(attributes.filter { $0.id == id }.map(\.value))
+            guard let value = values.first, values.count == 1 else {
+                throw HardwareCertificate.Malformed(
+                    description: values.isEmpty
+                        ? "its subjectAltName lacks the TPM's \(name) in ASCII"
+                        : "its subjectAltName has several values for the TPM's \(name)")
+            }
+            return value
         }
-        guard let manufacturer = value([2, 23, 133, 2, 1]), let model = value([2, 23, 133, 2, 2]),
-            let version = value([2, 23, 133, 2, 3])
-        else { return nil }
-        (self.manufacturer, self.model, self.version) = (manufacturer, model, version)
+        manufacturer = try value([2, 23, 133, 2, 1], "manufacturer")
+        model = try value([2, 23, 133, 2, 2], "model")
+        version = try value([2, 23, 133, 2, 3], "version")
     }
 }
 
@@ -54,7 +61,7 @@ struct AttestationKeyCertificate: Sendable {
             (try? first.basicConstraints()).map({ $0?.isAuthority == false }) == true,
             (try? first.purposes())?.contains(Self.purpose) == true,
             !Self.hasHardwareModuleName(first),
-            let attributes = TPMAttributes(first)
+            let attributes = try? TPMAttributes(first)
         else { throw refused("the certificate is not an attestation key's") }
         guard case .p256(let key) = CertificateKey(publicKeyInfo: first.publicKeyInfo),
             let publicKey = try? PublicKey(x963Representation: key.x963Representation)

@@ -82,7 +82,7 @@ package struct EndorsementSummary: Sendable {
     package init?(_ certificate: Data) {
         guard let parsed = try? HardwareCertificate(HardwareCertificate.withoutPadding(certificate))
         else { return nil }
-        let attributes = TPMAttributes(parsed)
+        let attributes = try? TPMAttributes(parsed)
         (manufacturer, model, version) = (
             attributes?.manufacturer, attributes?.model, attributes?.version
         )

@@ -45,12 +45,20 @@ struct EndorsementCertificate: Sendable {
             throw AttestationError(
                 .malformed, "the certificates have more than 8192 bytes together")
         }
-        let parsed = certificates.map { try? HardwareCertificate($0) }
-        let others = parsed.compactMap { $0 }
+        let parsed = certificates.map { der in
+            Result { () throws(HardwareCertificate.Malformed) in try HardwareCertificate(der) }
+        }
+        let others = parsed.compactMap { try? $0.get() }
         var signaturesLeft = CertificatePath.maximumSignatures
         var failures: [AttestationError] = []
-        for (index, certificate) in parsed.enumerated() {
-            guard let certificate, let attributes = Self.attributes(of: certificate) else {
+        var unusable: [String] = []
+        for (index, result) in parsed.enumerated() {
+            let (certificate, attributes): (HardwareCertificate, TPMAttributes)
+            do throws(HardwareCertificate.Malformed) {
+                certificate = try result.get()
+                attributes = try Self.attributes(of: certificate)
+            } catch {
+                unusable.append("certificate \(index + 1): \(error)")
                 continue
             }
             do throws(AttestationError) {
@@ -71,7 +79,9 @@ struct EndorsementCertificate: Sendable {
             throw AttestationError(
                 .wrongEndorsement,
                 certificates.isEmpty
-                    ? "there is no certificate" : "no certificate is that of an endorsement key")
+                    ? "there is no certificate"
+                    : "no certificate is that of an endorsement key: "
+                        + unusable.joined(separator: "; "))
         }
         throw AttestationError(first.code, failures.map(\.detail).joined(separator: "; "))
     }
@@ -99,23 +109,27 @@ struct EndorsementCertificate: Sendable {
         case .some(.p384(let key)): return .p384(key)
         case .some(.rsa(let modulus, let exponent)) where modulus.count == 256:
             return .rsa(modulus: modulus, exponent: exponent)
-        case .p521, .rsa, nil:
+        case .p521, .rsa, .rsaPSS, nil:
             throw AttestationError(
                 .wrongEndorsement,
                 "the endorsement key is neither on P-256 or P-384 nor RSA with 2048 bits")
         }
     }
 
-    /// The TPM's attributes, or nil if the certificate is not an endorsement key's.
-    private static func attributes(of certificate: HardwareCertificate) -> TPMAttributes? {
-        do throws(HardwareCertificate.Malformed) {
-            guard try certificate.basicConstraints()?.isAuthority != true,
-                try certificate.purposes()?.contains(purpose) != false
-            else { return nil }
-            return TPMAttributes(certificate)
-        } catch {
-            return nil
+    /// The TPM's attributes.
+    ///
+    /// - Throws: The reason why the certificate is not an endorsement key's.
+    private static func attributes(
+        of certificate: HardwareCertificate
+    ) throws(HardwareCertificate.Malformed) -> TPMAttributes {
+        guard try certificate.basicConstraints()?.isAuthority != true else {
+            throw HardwareCertificate.Malformed(description: "it is a CA certificate")
         }
+        guard try certificate.purposes()?.contains(purpose) != false else {
+            throw HardwareCertificate.Malformed(
+                description: "its extKeyUsage lacks tcg-kp-EKCertificate")
+        }
+        return try TPMAttributes(certificate)
     }
 }
 

@@ -44,6 +44,8 @@ struct HardwareCertificate: Hashable, Sendable {
     let publicKeyInfo: ArraySlice<UInt8>
     /// The algorithm of ``signature``.
     let signatureAlgorithm: ASN1ObjectIdentifier
+    /// The parameters of ``signatureAlgorithm``, DER; empty if there are none.
+    let signatureParameters: ArraySlice<UInt8>
     /// The issuer's signature.
     let signature: ArraySlice<UInt8>
     /// The certificate's version: 0, 1 or 2 for versions 1, 2 and 3.
@@ -92,8 +94,9 @@ struct HardwareCertificate: Hashable, Sendable {
         validity = start...end
         subject = try Self.name(fields[first + 4])
         publicKeyInfo = fields[first + 5].encodedBytes
-        signatureAlgorithm = try ASN1ObjectIdentifier(
-            derEncoded: try Self.children(algorithm, .sequence, 1...2)[0])
+        let parts = try Self.children(algorithm, .sequence, 1...2)
+        signatureAlgorithm = try ASN1ObjectIdentifier(derEncoded: parts[0])
+        signatureParameters = parts.dropFirst().first?.encodedBytes ?? []
         let bits = try ASN1BitString(derEncoded: signature)
         guard bits.paddingBits == 0 else {
             throw Malformed(description: "the signature is not a whole number of bytes")
@@ -243,12 +246,21 @@ extension HardwareCertificate {
         return node.encodedBytes
     }
 
-    /// The text of a UTF8String, PrintableString or IA5String of at most 64 printable ASCII
-    /// characters, or nil.
+    /// The text of a UTF8String, PrintableString, IA5String, TeletexString or BMPString of at most
+    /// 64 printable ASCII characters, or nil.
     static func text(_ node: ASN1Node) throws(Malformed) -> String? {
-        let identifiers: [ASN1Identifier] = [.utf8String, .printableString, .ia5String]
+        let identifiers: [ASN1Identifier] = [
+            .utf8String, .printableString, .ia5String, .teletexString, .bmpString,
+        ]
         guard identifiers.contains(node.identifier) else { return nil }
-        let bytes = try content(node, node.identifier)
+        var bytes = Array(try content(node, node.identifier))
+        if node.identifier == .bmpString {
+            let pairs = stride(from: 0, to: bytes.count - 1, by: 2).map {
+                bytes[$0] == 0 ? bytes[$0 + 1] : 0
+            }
+            guard pairs.count * 2 == bytes.count else { return nil }
+            bytes = pairs
+        }
         guard bytes.count <= 64, bytes.allSatisfy({ (0x20...0x7E).contains($0) }) else {
             return nil
         }

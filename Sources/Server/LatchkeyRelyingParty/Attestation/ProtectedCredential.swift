@@ -35,9 +35,9 @@
             case .p384(let key):
                 try self.init(
                     credential, for: key, name: name, ephemeralKey: P384.KeyAgreement.PrivateKey())
-            case .p521:
+            case .p521, .rsaPSS:
                 throw AttestationError(
-                    .wrongEndorsement, "an endorsement key on P-521 is not supported")
+                    .wrongEndorsement, "an endorsement key of this kind is not supported")
             case .rsa(let modulus, let exponent):
                 try self.init(
                     credential, modulus: modulus, exponent: exponent, name: name,

@@ -13,13 +13,20 @@ struct WebSessionStore: Sendable {
         let user: User
         /// Seconds since 1970.
         let authTime: Double
+        /// The grant of the app that opened the session (``AppSessionEndpoint``). The session ends
+        /// with it.
+        let grantID: String?
     }
 
     /// Starts a session and ends the browser's previous one, so that no cookie value survives a
     /// login (session fixation).
     ///
+    /// - Parameter grant: The grant of the app that opens the session; nil if the user has logged
+    ///   in now.
     /// - Returns: The new session's cookie value.
-    func start(for user: User, replacing old: String?) async throws -> String {
+    func start(for user: User, replacing old: String?, of grant: LoginGrant? = nil) async throws
+        -> String
+    {
         let token = OpaqueToken.bytes()
         let clock = clock
         try await database.write { database in
@@ -30,8 +37,9 @@ struct WebSessionStore: Sendable {
             }
             try database.execute(
                 """
-                INSERT INTO web_session (digest, user_id, auth_time, expires_at)
-                VALUES (\(OpaqueToken.digest(token)), \(user.id), \(now), \(now + Self.lifetime))
+                INSERT INTO web_session (digest, user_id, grant_id, auth_time, expires_at)
+                VALUES (\(OpaqueToken.digest(token)), \(user.id), \(grant?.id),
+                    \(grant?.authTime ?? now), \(now + Self.lifetime))
                 """)
         }
         return token
@@ -42,12 +50,14 @@ struct WebSessionStore: Sendable {
         return try await database.read { database in
             let session = try database.row(
                 """
-                SELECT user_id, auth_time FROM web_session
+                SELECT user_id, grant_id, auth_time FROM web_session
                 WHERE digest = \(OpaqueToken.digest(token)) AND expires_at > \(clock.timestamp(in: database))
                 """)
             guard let session, let user = try User.user(id: session.text("user_id"), in: database)
             else { return nil }
-            return Session(user: user, authTime: try session.real("auth_time"))
+            return Session(
+                user: user, authTime: try session.real("auth_time"),
+                grantID: try session.optionalText("grant_id"))
         }
     }
 

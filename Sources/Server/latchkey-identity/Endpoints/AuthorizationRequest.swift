@@ -21,6 +21,9 @@ struct AuthorizationRequest: Sendable {
     let maxAge: Int?
     /// The only user who may log in.
     let pinnedUserID: String?
+    /// The grant of `id_token_hint`, which a new login of its user continues; nil if the client
+    /// requests a new session with `offline_access`.
+    let hintedGrantID: String?
     /// The user name to put into the form.
     let usernameHint: String?
     /// Whether the login neither uses nor creates a browser session.
@@ -88,8 +91,9 @@ struct AuthorizationRequest: Sendable {
                 try LoginHint(
                     text, allowingUserID: services.configuration.extensions.biometricLoginHint)
             }
-            pinnedUserID = try await Self.pinnedUser(
-                hint, idTokenHint: fields["id_token_hint"], services: services)
+            let hinted = try Self.hinted(fields["id_token_hint"], hint, services: services)
+            pinnedUserID = if case .userID(let id) = hint { id } else { hinted?.subject }
+            hintedGrantID = scopes.contains(Scope.offlineAccess) ? nil : hinted?.grantID
             usernameHint = if case .username(let name) = hint { name } else { nil }
             suppressesSession = fields["x_suppress_idp_session_cookie"] == "true"
             isCancelled = fields["x_cancel"] == "1"
@@ -109,6 +113,8 @@ struct AuthorizationRequest: Sendable {
     /// this page in the user's browser and get a code for the user (RFC 8252 section 8.6).
     func isSatisfied(by session: WebSessionStore.Session, now: Double) -> Bool {
         guard redirectURI.isOfOneSite else { return false }
+        // The session of an app is for this server's own pages.
+        guard session.grantID == nil else { return false }
         if prompts.contains(.login) || prompts.contains(.selectAccount) { return false }
         // max_age=0 always requires a login, like prompt=login (OpenID Connect Core section
         // 3.1.2.1).
@@ -132,17 +138,18 @@ struct AuthorizationRequest: Sendable {
         return seconds
     }
 
-    private static func pinnedUser(
-        _ hint: LoginHint?, idTokenHint: String?, services: IdentityServices
-    ) async throws(OAuthError) -> String? {
-        var pinned: String?
-        if case .userID(let id) = hint { pinned = id }
-        guard let idTokenHint else { return pinned }
-        guard
-            let token = services.verifiedHint(idTokenHint),
-            pinned == nil || pinned == token.subject
-        else { throw OAuthError.invalidRequest("invalid id_token_hint") }
-        return token.subject
+    /// The claims of `id_token_hint`.
+    private static func hinted(
+        _ idTokenHint: String?, _ hint: LoginHint?, services: IdentityServices
+    ) throws(OAuthError) -> IDToken? {
+        guard let idTokenHint else { return nil }
+        guard let token = services.verifiedHint(idTokenHint) else {
+            throw .invalidRequest("invalid id_token_hint")
+        }
+        if case .userID(let id) = hint, id != token.subject {
+            throw .invalidRequest("invalid id_token_hint")
+        }
+        return token
     }
 }
 

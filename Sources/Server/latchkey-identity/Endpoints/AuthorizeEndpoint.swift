@@ -13,7 +13,10 @@ struct AuthorizeEndpoint: Sendable {
     let login: LoginForm
 
     func show(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        try await answering(request) { authorization, cookies in
+        if let fields = request.queryFields, fields["response_type"] == AppSessionEndpoint.type {
+            return try await AppSessionEndpoint(services: services).enter(request, fields)
+        }
+        return try await answering(request) { authorization, cookies in
             // Cancelling changes no state, so it needs no form token.
             if authorization.isCancelled {
                 throw authorization.failure("cancel", "the user cancelled")
@@ -82,16 +85,18 @@ struct AuthorizeEndpoint: Sendable {
     {
         let code = OpaqueToken.alphanumeric()
         let now = services.clock.timestamp
+        let continued = try await services.grants.continued(by: authorization, of: user)
         try await services.grants.insert(
             AuthorizationCode(
-                digest: OpaqueToken.digest(code), grantID: UUID().uuidString.lowercased(),
+                digest: OpaqueToken.digest(code),
+                grantID: continued ?? UUID().uuidString.lowercased(),
                 clientID: authorization.client.id, userID: user.id,
                 redirectURI: authorization.redirectURI.string,
                 codeChallenge: authorization.codeChallenge,
                 scope: authorization.scopes.joined(separator: " "),
                 nonce: authorization.nonce, authTime: authTime,
                 expiresAt: now + AuthorizationCode.lifetime,
-                isUsed: false))
+                isUsed: false, isReauthentication: continued != nil))
         return try .seeOther(
             authorization.redirectURI.adding(
                 [("code", code)] + identification(state: authorization.state)))

@@ -141,10 +141,12 @@ struct TokenEndpoint: Sendable {
             authTime: code.authTime,
             deviceInfo: deviceInfo)
         let tokens = firstTokens(of: grant, client)
-        guard
-            let session = try await services.grants.insert(
+        let opened =
+            code.isReauthentication
+            ? try await services.grants.reauthenticate(with: code, tokens: tokens)
+            : try await services.grants.insert(
                 grant, provenBy: .password, tokens: tokens, from: code)
-        else { throw invalidCode }
+        guard let session = opened else { throw invalidCode }
         return try await response(tokens, of: session, nonce: code.nonce)
     }
 

@@ -66,8 +66,13 @@ extension IdentityServices {
 
     /// The session of a browser; nil if the user is not logged in.
     func session(_ cookies: BrowserCookies) async throws -> WebSessionStore.Session? {
-        guard let token = cookies.session else { return nil }
-        return try await sessions.session(token)
+        guard let token = cookies.session, let session = try await sessions.session(token) else {
+            return nil
+        }
+        if let grantID = session.grantID, try await grants.session(grantID: grantID) == nil {
+            return nil
+        }
+        return session
     }
 
     /// Ends the session of a browser and deletes its cookie in the response.

@@ -53,6 +53,8 @@ enum IdentityServer {
         router.get("/oauth2/userinfo", use: sessions.userInfo)
         router.post("/oauth2/userinfo", use: sessions.userInfo)
         router.post("/oauth2/revoke", use: sessions.revoke)
+        router.post(
+            "/oauth2/app_session_token", use: AppSessionEndpoint(services: services).issue)
         if services.configuration.extensions.biometricRemoval {
             router.post("/api/identity/biometric/remove", use: sessions.removeBiometric)
         }
@@ -96,6 +98,7 @@ struct IdentityServices: Sendable {
     let clock: WallClock
     let users: UserStore
     let sessions: WebSessionStore
+    let appSessions: AppSessionStore
     let grants: GrantStore
     let challenges: any ChallengeStore
     let devices: DatabaseDeviceRegistry
@@ -121,6 +124,7 @@ struct IdentityServices: Sendable {
         origin = Origin(configuration.publicOrigin)
         users = UserStore(database: database, hasher: hasher, clock: clock)
         sessions = WebSessionStore(database: database, clock: clock)
+        appSessions = AppSessionStore(database: database, clock: clock)
         challenges = DatabaseChallengeStore(database, clock: clock)
         devices = DatabaseDeviceRegistry(database, project: configuration.project)
         verifier = BiometricRequestVerifier(challenges: challenges, devices: devices, clock: clock)

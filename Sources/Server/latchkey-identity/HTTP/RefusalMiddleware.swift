@@ -44,6 +44,11 @@ struct RefusalMiddleware: RouterMiddleware {
                     OAuthError.invalidToken(error.message).bearerChallenge
             }
             return response
+        } catch let error as HTTPError
+            where error.status == .notFound
+            && request.headers[.accept]?.contains("text/html") == true
+        {
+            return Page.notFound.response(status: .notFound)
         } catch let error as HTTPError {
             return try error.response(from: request, context: context)
         } catch let error as SQLFailure {
@@ -110,6 +115,8 @@ struct APIError: Error, Sendable, Encodable {
         code: 401)
     static let rateLimited = APIError(
         name: "TooManyRequest", reason: "RateLimited", message: "request rate limited", code: 429)
+    static let invalidGrant = APIError(
+        name: "Forbidden", reason: "InvalidGrant", message: "invalid refresh token", code: 403)
     static let identityNotFound = APIError(
         name: "NotFound", reason: "IdentityNotFound", message: "identity not found", code: 404)
 }

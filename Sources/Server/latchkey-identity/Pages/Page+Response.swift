@@ -80,6 +80,9 @@ enum Stylesheet {
         a.button { text-decoration: none }
         button.quiet, a.quiet { background: none; border-color: var(--line); color: var(--ink) }
         button.danger { background: none; border-color: var(--line); color: var(--bad); padding: 6px 12px }
+        summary { cursor: pointer; color: var(--bad); text-align: right }
+        summary:focus-visible { outline: 3px solid var(--key); outline-offset: 2px }
+        details p { margin: 6px 0; max-width: 180px; font-size: .85rem }
         .list { list-style: none; margin: 0; padding: 0 }
         .row { display: flex; justify-content: space-between; align-items: center; gap: 16px; padding: 14px 0; \
         border-top: 1px solid var(--line); color: inherit; text-decoration: none }

@@ -8,6 +8,9 @@ struct Page: Sendable {
         Page(title: title, content: "<h1>\(title)</h1>\n<p>\(text)</p>")
     }
 
+    static let notFound = message(
+        title: "Page not found", text: "This server has no page with this address.")
+
     static let loggedOut = message(
         title: "Logged out", text: "You are logged out of this browser.")
 
@@ -95,17 +98,21 @@ struct Page: Sendable {
         let rows = devices.map { device -> HTML in
             """
             <li class="row">
-            <span><strong><bdi>\(device.model)</bdi></strong>
-            <small>\(device.name.map { "<bdi>\($0)</bdi> · " })\(device.details)</small>
+            <span><strong><bdi>\(device.name ?? device.model)</bdi></strong>
+            <small>\(device.name.map { _ in "<bdi>\(device.model)</bdi> · " })\(device.details)</small>
             \(device.use.map { "<small>\($0)</small>" })
             \(device.proof.map { "<small>\($0)</small>" })
             <small class="kid">\(device.label)</small></span>
+            <details>
+            <summary aria-label="\(list.button) \(device.spokenName)">\(list.button) …</summary>
+            <p>\(list.consequence)</p>
             <form method="post" action="/settings/\(list.path)">
             \(hidden("csrf_token", token))
             \(hidden("x_action", list.action))
             \(hidden(list.member, device.id))
-            <button class="danger" type="submit" aria-label="\(list.button) \(device.spokenName)">\(list.button)</button>
+            <button class="danger" type="submit">\(list.button) this device</button>
             </form>
+            </details>
             </li>
             """
         }
@@ -154,6 +161,8 @@ struct DeviceList: Sendable {
     /// The last part of the path: `/settings/NAME`.
     let path: String
     let button: String
+    /// What the action ends, before the button is shown.
+    let consequence: String
     /// The value of `x_action`.
     let action: String
     /// The query of the page after the action, and its past participle.
@@ -164,11 +173,13 @@ struct DeviceList: Sendable {
     static let biometric = DeviceList(
         title: "Biometric login",
         lead: { "These devices can log in as <strong>\($0)</strong>." },
-        empty: "No device is set up.", path: "biometric", button: "Remove", action: "remove",
+        empty: "No device is set up.", path: "biometric", button: "Remove",
+        consequence: "It is logged out, and needs a login in the browser.", action: "remove",
         done: "removed", member: "x_identity_id")
     static let locker = DeviceList(
         title: "Enrolled devices",
         lead: { "Apps on these devices keep data that only <strong>\($0)</strong> can open." },
-        empty: "No device is enrolled.", path: "locker", button: "Revoke", action: "revoke",
-        done: "revoked", member: "x_enrolment_id")
+        empty: "No device is enrolled.", path: "locker", button: "Revoke",
+        consequence: "Its data can never be opened again.", action: "revoke", done: "revoked",
+        member: "x_enrolment_id")
 }

@@ -79,15 +79,7 @@ struct GrantStore: Sendable {
             guard let session = try policy.open(grant, provenBy: proof, in: database) else {
                 return nil
             }
-            if let code {
-                let used = try database.execute(
-                    "UPDATE authorization_code SET is_used = \(true) WHERE digest = \(code.digest) AND NOT is_used"
-                )
-                guard used == 1 else {
-                    try LoginGrant.delete(id: code.grantID, in: database)
-                    return nil
-                }
-            }
+            if let code, try !Self.use(code, in: database) { return nil }
             var statements: [SQLText] = []
             if let deviceID = grant.deviceID {
                 // One after another: of two logins of a device, the first must be visible to the
@@ -130,6 +122,74 @@ struct GrantStore: Sendable {
             try database.execute(Self.insertion(of: tokens, of: grant.id, now: now))
             return true
         }
+    }
+
+    /// The session of a grant; nil if it is expired or revoked.
+    ///
+    /// - Throws: The reason why its key may not be used now (``SessionPolicy``).
+    func session(grantID: String) async throws -> Session? {
+        try await database.read { [clock, policy] database in
+            try Self.grant(grantID, at: clock.timestamp(in: database), in: database).flatMap {
+                try policy.session($0, in: database)
+            }
+        }
+    }
+
+    /// The grant that a login continues; nil if the login begins one, or the grant has ended.
+    func continued(by request: AuthorizationRequest, of user: User) async throws -> String? {
+        guard let id = request.hintedGrantID, let session = try await session(grantID: id),
+            session.user.id == user.id, session.grant.clientID == request.client.id,
+            // A session of the locker ends with its own proof.
+            session.grant.enrolmentID == nil
+        else { return nil }
+        return id
+    }
+
+    /// Records that the user of a grant was authenticated again, with the password, and stores
+    /// access tokens of the grant.
+    ///
+    /// - Returns: The session; nil if its code was used already, or the session has ended.
+    /// - Throws: The reason why its key may not be used now (``SessionPolicy``).
+    func reauthenticate(with code: AuthorizationCode, tokens: NewTokens) async throws -> Session? {
+        try await database.write { [clock, policy] database in
+            let now = clock.timestamp(in: database)
+            guard try Self.use(code, in: database) else { return nil }
+            try database.execute(
+                """
+                UPDATE offline_grant SET auth_time = \(code.authTime), amr = NULL
+                WHERE id = \(code.grantID) AND user_id = \(code.userID)
+                    AND client_id = \(code.clientID) AND auth_time <= \(code.authTime)
+                """)
+            guard let grant = try Self.grant(code.grantID, at: now, in: database),
+                let session = try policy.session(grant, in: database)
+            else { return nil }
+            try database.execute(Self.insertion(of: tokens, of: grant.id, now: now))
+            return session
+        }
+    }
+
+    private static func grant(_ id: String, at now: Double, in database: any SQLConnection) throws
+        -> LoginGrant?
+    {
+        try database.row(
+            """
+            SELECT * FROM offline_grant
+            WHERE id = \(id) AND expires_at > \(now) AND idle_expires_at > \(now)
+            """
+        ).map(LoginGrant.init)
+    }
+
+    /// Marks a code as used.
+    ///
+    /// - Returns: False if it was used already. Its grant is then revoked.
+    private static func use(_ code: AuthorizationCode, in database: any SQLConnection) throws
+        -> Bool
+    {
+        let used = try database.execute(
+            "UPDATE authorization_code SET is_used = \(true) WHERE digest = \(code.digest) AND NOT is_used"
+        )
+        if used != 1 { try LoginGrant.delete(id: code.grantID, in: database) }
+        return used == 1
     }
 
     /// Ends a grant and all its tokens.

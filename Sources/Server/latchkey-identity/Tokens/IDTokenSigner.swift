@@ -82,6 +82,9 @@ struct IDToken: JWTPayload {
         case canReauthenticate = "https://authgear.com/claims/user/can_reauthenticate"
     }
 
+    /// The grant of the session for which the token was issued.
+    var grantID: String? { LoginGrant.id(ofSession: sessionID) }
+
     /// JWTKit only signs; ``IDTokenSigner/verify(_:)`` verifies.
     func verify(using algorithm: some JWTAlgorithm) {}
 }

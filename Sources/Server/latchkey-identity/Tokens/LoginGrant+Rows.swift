@@ -51,7 +51,8 @@ extension AuthorizationCode {
             userID: try row.text("user_id"), redirectURI: try row.text("redirect_uri"),
             codeChallenge: try row.text("code_challenge"), scope: try row.text("scope"),
             nonce: try row.optionalText("nonce"), authTime: try row.real("auth_time"),
-            expiresAt: try row.real("expires_at"), isUsed: try row.bool("is_used"))
+            expiresAt: try row.real("expires_at"), isUsed: try row.bool("is_used"),
+            isReauthentication: try row.bool("is_reauthentication"))
     }
 
     func insert(in database: any SQLConnection) throws {
@@ -59,10 +60,10 @@ extension AuthorizationCode {
             """
             INSERT INTO authorization_code (
                 digest, grant_id, client_id, user_id, redirect_uri, code_challenge, scope, nonce, auth_time, expires_at,
-                is_used
+                is_used, is_reauthentication
             ) VALUES (
                 \(digest), \(grantID), \(clientID), \(userID), \(redirectURI), \(codeChallenge), \(scope),
-                \(nonce), \(authTime), \(expiresAt), \(isUsed)
+                \(nonce), \(authTime), \(expiresAt), \(isUsed), \(isReauthentication)
             )
             """)
     }

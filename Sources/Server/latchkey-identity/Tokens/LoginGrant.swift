@@ -18,8 +18,8 @@ struct LoginGrant: Sendable {
     let scope: String
     /// How the user was authenticated; nil for a password.
     let amr: DeviceAuthentication?
-    /// The time of the user's authentication; a refresh does not change it. Seconds since 1970,
-    /// like the other times.
+    /// The time of the user's latest authentication; a refresh does not change it. Seconds since
+    /// 1970, like the other times.
     let authTime: Double
     let expiresAt: Double
     let idleExpiresAt: Double
@@ -38,7 +38,16 @@ struct LoginGrant: Sendable {
     var isStrong: Bool { amr == nil }
 
     /// The claim `sid`.
-    var sessionID: String { Base64URL.encode(Data("offline_grant:\(id)".utf8)) }
+    var sessionID: String { Base64URL.encode(Data((Self.sessionPrefix + id).utf8)) }
+
+    private static let sessionPrefix = "offline_grant:"
+
+    /// The ID of the grant with this `sid`; nil if the text has another form.
+    static func id(ofSession sessionID: String) -> String? {
+        guard let data = Base64URL.decode(sessionID) else { return nil }
+        let text = String(decoding: data, as: UTF8.self)
+        return text.hasPrefix(sessionPrefix) ? String(text.dropFirst(sessionPrefix.count)) : nil
+    }
 }
 
 /// The verified proof for which a grant is issued.
@@ -92,7 +101,8 @@ struct AuthorizationCode: Sendable {
     static let lifetime = 60.0
 
     let digest: Data
-    /// The ID of the grant that the code will be exchanged for.
+    /// The ID of the grant that the code will be exchanged for: a new one, or one that the login
+    /// continues (``isReauthentication``).
     let grantID: String
     let clientID: String
     let userID: String
@@ -104,6 +114,8 @@ struct AuthorizationCode: Sendable {
     let authTime: Double
     let expiresAt: Double
     let isUsed: Bool
+    /// Whether the grant existed before the login.
+    var isReauthentication = false
 
     /// Whether a PKCE verifier matches the request's challenge.
     func accepts(verifier: String) -> Bool {

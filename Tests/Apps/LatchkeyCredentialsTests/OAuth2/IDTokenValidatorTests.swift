@@ -58,6 +58,7 @@ struct IDTokenValidatorTests {
             ["at_hash": .string("x")], ["at_hash": .number(1)], ["c_hash": .string("x")],
             ["ds_hash": .string("x")],
             ["auth_time": .number(1_799_999_000)], ["auth_time": nil],
+            ["auth_time": .string("1799999000")], ["auth_time": .string("soon")],
             ["azp": .null], ["nonce": .null], ["at_hash": .null], ["c_hash": .null],
             ["ds_hash": .null],
         ] as [[String: JSONValue?]])
@@ -71,6 +72,8 @@ struct IDTokenValidatorTests {
             maximumIssueDifference: 300
         )
         try validate(signer.sign(claims(good)), [signer.jwk], expected)
+        let text = good.merging(["auth_time": .string("1799999990")]) { $1 }
+        try validate(signer.sign(claims(text)), [signer.jwk], expected)
         let bad = try signer.sign(claims(good.merging(change) { $1 }))
         #expect(throws: IDTokenFlaw.self) { try validate(bad, [signer.jwk], expected) }
     }

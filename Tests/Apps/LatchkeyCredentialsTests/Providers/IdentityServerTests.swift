@@ -1,5 +1,3 @@
-import Crypto
-import Foundation
 import Latchkey
 import LatchkeyOAuth
 import LatchkeySimulators
@@ -21,7 +19,7 @@ struct IdentityServerTests {
         let store = try await bench.start(
             transport: CurlTransport(), configuration: CredentialConfiguration())
         let first = try Token(
-            response: try await signIn(server),
+            response: try await FormBrowser.tokenResponse(of: server),
             context: Token.Context(issuer: server.endpoint, clientID: server.clientID))
         let credential = try store.store(first)
         let idToken = try #require(first.idToken)
@@ -36,33 +34,23 @@ struct IdentityServerTests {
         await #expect(throws: credentials(.signInAgain)) { try await store.store(second).refresh() }
     }
 
-    /// Signs in on the server's page, and exchanges the code.
-    private func signIn(_ server: IdentityProcess) async throws -> Data {
-        let (verifier, redirectURI) = (
-            String(repeating: "v", count: 64), "http://127.0.0.1/callback"
-        )
-        let user = try #require(server.users.first)
-        let browser = FormBrowser(user, transport: CurlTransport(), endingAt: redirectURI)
-        let query = [
-            "client_id": server.clientID, "redirect_uri": redirectURI, "response_type": "code",
-            "state": "s",
-            "nonce": "n", "scope": "openid offline_access https://authgear.com/scopes/full-access",
-            "code_challenge": Base64URL.encode(Data(SHA256.hash(data: Data(verifier.utf8)))),
-            "code_challenge_method": "S256",
-        ]
-        try await browser.load("\(server.endpoint)/oauth2/authorize?\(FormBrowser.encode(query))")
-        try await browser.logIn()
-        let page = await browser.page
-        let answer = try #require(await browser.answer, "the login led nowhere: \(page)")
-        let code = URLComponents(string: "?\(answer)")?.queryItems?.first { $0.name == "code" }?
-            .value
-        try await browser.post(
-            "\(server.endpoint)/oauth2/token",
-            [
-                "grant_type": "authorization_code", "client_id": server.clientID,
-                "code": try #require(code),
-                "redirect_uri": redirectURI, "code_verifier": verifier,
-            ])
-        return Data(await browser.page.utf8)
+    @Test func `a refresh token from elsewhere gives a token, once`() async throws {
+        let bench = try Bench()
+        try await IdentityProcess.withRunning(["--demo"]) { server in
+            let store = try await bench.start(
+                transport: CurlTransport(), configuration: CredentialConfiguration())
+            let context = Token.Context(issuer: server.endpoint, clientID: server.clientID)
+            let first = try Token(response: try await FormBrowser.tokenResponse(of: server), context: context)
+            let client = try store.store(first).oauth2
+            let refreshToken = try #require(first.refreshToken)
+            let token = try await Token.from(refreshToken: refreshToken, using: client)
+            #expect(token.context == context)
+            #expect(token.subject == first.subject)
+            #expect(token.refreshToken != refreshToken)
+            #expect(try await client.userInfo(token: token).subject == first.subject)
+            await #expect(throws: credentials(.signInAgain)) {
+                try await Token.from(refreshToken: refreshToken, using: client)
+            }
+        }
     }
 }

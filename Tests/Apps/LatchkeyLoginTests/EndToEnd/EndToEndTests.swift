@@ -10,34 +10,6 @@ import Testing
 
 /// Against the real server over real HTTP.
 @Suite(.softwareTPM) struct EndToEndTests {
-    private struct Machine {
-        let server: IdentityProcess
-        let directory: TemporaryDirectory
-        let tpm: SoftwareTPM
-
-        init(_ server: IdentityProcess) async throws {
-            self.server = server
-            directory = try TemporaryDirectory()
-            tpm = try SoftwareTPM.current
-        }
-
-        func start(
-            _ browser: (any Browser)? = nil, name: String = "default", pins: Int = 4,
-            policy: AccessPolicy = .pin,
-            now: @escaping @Sendable () -> Date = { Date() }
-        ) async throws -> Container {
-            let store = try await RecordStore(directory: directory.path)
-            let records = try RecordContainer(
-                name: name, store: store, keystore: TPMKeystore(tcti: tpm.tcti, anchors: store))
-            return try Container(
-                ContainerConfiguration(
-                    endpoint: server.endpoint, clientID: server.clientID, policy: policy, now: now),
-                records: records,
-                presence: ScriptedPresence(Array(repeating: .pin(Bench.pin), count: pins)),
-                browser: browser ?? FormBrowser(server.users[0]))
-        }
-    }
-
     @Test func `the whole life of a device`() async throws {
         try await IdentityProcess.with { server in
             let machine = try await Machine(server)

@@ -28,7 +28,7 @@ struct LoopbackListenerTests {
             #expect(try await get("\(uri)?\(String(repeating: "x", count: 8_000))").status == 400)
             let page = try await get("\(uri)?right")
             #expect(page.status == 200)
-            #expect(page.body.contains("You can close this window"))
+            #expect(page.body.contains("<main><h1>You can close this window</h1>"))
             #expect(try await listener.answer(within: hangLimit) == .success("c"))
         }
     }

@@ -3,7 +3,7 @@ import LatchkeyLogin
 /// The operations of a container that use a server.
 enum ContainerOperation: CaseIterable {
     case authorize, enable, replace, authenticate, disable, logout, logoutKeepingKey, refresh,
-        accessToken, userInfo
+        accessToken, userInfo, reauthenticate, reauthenticateInBrowser, refreshIDToken, openPage
 
     func run(_ container: Container) async throws {
         switch self {
@@ -17,6 +17,11 @@ enum ContainerOperation: CaseIterable {
         case .refresh: try await container.refreshAccessTokenIfNeeded()
         case .accessToken: _ = try await container.accessToken
         case .userInfo: _ = try await container.fetchUserInfo()
+        case .reauthenticate: try await container.reauthenticate()
+        case .reauthenticateInBrowser:
+            try await container.reauthenticate(.init(usesBiometric: false))
+        case .refreshIDToken: try await container.refreshIDToken()
+        case .openPage: try await container.open(page: .settings)
         }
     }
 }

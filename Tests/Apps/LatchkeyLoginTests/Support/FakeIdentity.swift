@@ -38,6 +38,13 @@ actor FakeIdentity: HTTPTransport {
         var namedIssuer: String?
         /// Whether it announces that biometric requests must name their audience.
         var requiresAudience = false
+        /// Whether it can authenticate its users again; nil if it does not say it.
+        var canReauthenticate: Bool? = true
+        /// Whether it has the grant for ID tokens alone, and one-time tokens for its pages.
+        var issuesIDTokens = true
+        var issuesPageTokens = true
+        /// How long ago the visitor logged in, in seconds: it ignores `max_age`.
+        var loginAge = 0
     }
 
     struct Identity: Sendable {
@@ -54,6 +61,10 @@ actor FakeIdentity: HTTPTransport {
     private var accessTokens: [String: String] = [:]
     private var challenges: Set<String> = []
     private var codes: [String: [String: String]] = [:]
+    /// When each user was last authenticated.
+    private var authTimes: [String: Int] = [:]
+    /// The tokens for its pages, and their users.
+    private(set) var pageTokens: [String: String] = [:]
     private let signer: TokenSigner
 
     init(_ manner: Manner = Manner()) throws {
@@ -101,6 +112,7 @@ actor FakeIdentity: HTTPTransport {
             return json([
                 "sub": bearer, "email": "\(bearer)@identity.test", "custom_attributes": ["x": 1],
             ])
+        case (.post, "/oauth2/app_session_token"): return pageToken(body)
         case (.post, "/oauth2/revoke"):
             refreshTokens[form(body)["token"] ?? ""] = nil
             return empty(200)
@@ -155,13 +167,23 @@ actor FakeIdentity: HTTPTransport {
                 code["redirect_uri"] == form["redirect_uri"],
                 code["code_challenge"] == Self.s256(form["code_verifier"] ?? "")
             else { return refuse(400, "invalid_grant", "invalid authorization code") }
-            return await issue(code["sub"] ?? "", nonce: code["nonce"])
+            let userID = code["sub"] ?? ""
+            authTimes[userID] = Int(now.timeIntervalSince1970) - manner.loginAge
+            let scopes = code["scope"]?.split(separator: " ") ?? []
+            return await issue(
+                userID, nonce: code["nonce"], hasRefreshToken: scopes.contains("offline_access"))
         case "refresh_token":
             guard let userID = refreshTokens[form["refresh_token"] ?? ""] else {
                 return refuse(400, "invalid_grant", "invalid refresh token")
             }
             if manner.rotatesRefreshTokens { refreshTokens[form["refresh_token"] ?? ""] = nil }
-            return await issue(userID, nonce: nil, isRefresh: true)
+            return await issue(
+                userID, nonce: nil, hasRefreshToken: manner.rotatesRefreshTokens)
+        case "urn:authgear:params:oauth:grant-type:id-token" where manner.issuesIDTokens:
+            guard let bearer else {
+                return refuse(401, "invalid_grant", "valid session is required")
+            }
+            return json(["id_token": await idToken(of: bearer)])
         case "urn:authgear:params:oauth:grant-type:biometric-request":
             return await biometric(form, bearer)
         default: return refuse(400, "unsupported_grant_type", nil)
@@ -213,31 +235,54 @@ actor FakeIdentity: HTTPTransport {
         else {
             return invalid
         }
+        authTimes[identity.userID] = seconds
         return await issue(identity.userID, nonce: nil)
     }
 
-    private func issue(_ userID: String, nonce: String?, isRefresh: Bool = false) async -> (
-        HTTPResponse, [UInt8]
-    ) {
+    private func pageToken(_ body: String) -> (HTTPResponse, [UInt8]) {
+        guard manner.issuesPageTokens else { return empty(404) }
+        let members = try? JSONDecoder().decode([String: String].self, from: Data(body.utf8))
+        guard members?.count == 1, let userID = refreshTokens[members?["refresh_token"] ?? ""]
+        else {
+            let error = ["name": "Forbidden", "reason": "InvalidGrant", "message": "invalid_grant"]
+            return json(["error": error], status: 403)
+        }
+        let token = UUID().uuidString
+        pageTokens[token] = userID
+        return json(["result": ["app_session_token": token, "expire_at": now.ISO8601Format()]])
+    }
+
+    private func issue(
+        _ userID: String, nonce: String?, hasRefreshToken: Bool = true
+    ) async -> (HTTPResponse, [UInt8]) {
         let access = "access-\(UUID().uuidString)"
         accessTokens[access] = userID
-        let seconds = Int(now.timeIntervalSince1970)
-        let claims = IDClaims(
-            iss: manner.issuer ?? Self.address, sub: userID, aud: manner.audience,
-            exp: seconds + 300,
-            iat: seconds, nonce: nonce.map { manner.nonce ?? $0 },
-            at_hash: Base64URL.encode(Data(SHA256.hash(data: Data(access.utf8)).prefix(16))),
-            azp: manner.authorizedParty)
         var answer: [String: Any] = [
             "access_token": access, "token_type": "Bearer", "expires_in": manner.accessTokenLife,
-            "id_token": (try? await signer.sign(claims)) ?? "", "some_new_member": true,
+            "id_token": await idToken(of: userID, nonce: nonce, access), "some_new_member": true,
         ]
-        if !isRefresh || manner.rotatesRefreshTokens {
+        if hasRefreshToken {
             let refresh = "\(UUID().uuidString).refresh"
             refreshTokens[refresh] = userID
             answer["refresh_token"] = refresh
         }
         return json(answer)
+    }
+
+    private func idToken(
+        of userID: String, nonce: String? = nil, _ access: String? = nil
+    ) async -> String {
+        let seconds = Int(now.timeIntervalSince1970)
+        let claims = IDClaims(
+            iss: manner.issuer ?? Self.address, sub: userID, aud: manner.audience,
+            exp: seconds + 300,
+            iat: seconds, nonce: nonce.map { manner.nonce ?? $0 },
+            at_hash: access.map {
+                Base64URL.encode(Data(SHA256.hash(data: Data($0.utf8)).prefix(16)))
+            },
+            azp: manner.authorizedParty, auth_time: authTimes[userID],
+            canReauthenticate: manner.canReauthenticate)
+        return (try? await signer.sign(claims)) ?? ""
     }
 
     private func remove(_ body: String, _ bearer: String?) -> (HTTPResponse, [UInt8]) {

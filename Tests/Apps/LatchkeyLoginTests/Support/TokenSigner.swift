@@ -115,6 +115,13 @@ struct IDClaims: JWTPayload {
     var nonce: String?
     var at_hash: String?
     var azp: String?
+    var auth_time: Int? = nil
+    var canReauthenticate: Bool? = nil
+
+    private enum CodingKeys: String, CodingKey {
+        case iss, sub, aud, exp, iat, nbf, nonce, at_hash, azp, auth_time
+        case canReauthenticate = "https://authgear.com/claims/user/can_reauthenticate"
+    }
 
     func verify(using algorithm: some JWTAlgorithm) throws {}
 }

@@ -21,6 +21,8 @@ final class VisitingBrowser: Browser {
     func open(_ url: String) async throws {
         guard let query = try await loginPage(url) else { return }
         pages.withLock { $0.append(query) }
+        // A page of the server, without an answer.
+        guard query["response_type"] == "code" else { return }
         let back = await identity.visit(query)
         _ = try await get("\(query["redirect_uri"] ?? "")?\(back)")
     }

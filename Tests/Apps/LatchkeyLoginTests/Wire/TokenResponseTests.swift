@@ -14,6 +14,8 @@ struct TokenResponseTests {
         arguments: [
             ("", nil), (#","expires_in":60"#, 60), (#","expires_in":"3600""#, 3600),
             (#","expires_in":"3599.5""#, 3599.5), (#","expires_in":0"#, 0),
+            (#","expires_in":" 3600 ""#, 3600), (#","expires_in":"36 00""#, nil),
+            (#","expires_in":3600.0"#, 3600), (#","expires_in":99999999999999999999"#, nil),
             (#","expires_in":null"#, nil),
             (#","expires_in":-1"#, nil), (#","expires_in":"soon""#, nil),
             (#","expires_in":"""#, nil),
@@ -106,6 +108,28 @@ struct TokenResponseTests {
         #expect(merged[.scope] == "a" && merged[.refreshToken] == "r")
         #expect(throws: TokenResponseFlaw.missing(.accessToken)) {
             try read("{}").merged(into: old).checked()
+        }
+    }
+
+    @Test(
+        arguments: [
+            (#"["a"]"#, "a"), (#"["a","b"]"#, "a b"), (#"["a",5]"#, nil), (#"["a b"]"#, nil),
+            (#"[""]"#, nil), ("[[]]", nil),
+        ] as [(String, String?)])
+    func `a scope can be a list of texts`(value: String, scope: String?) throws {
+        let response = try answer(#","scope":\#(value)"#).checked()
+        #expect(response[.scope] == scope)
+        #expect(response.notes.isEmpty == (scope != nil))
+    }
+
+    @Test func `a response in UTF-16 keeps its refresh token`() throws {
+        let text = #"{"access_token":"a","token_type":"Bearer","refresh_token":"r"}"#
+        let little = text.utf16.flatMap { [UInt8($0 & 0xff), UInt8($0 >> 8)] }
+        let big = text.utf16.flatMap { [UInt8($0 >> 8), UInt8($0 & 0xff)] }
+        for bytes in [little, big, [0xff, 0xfe] + little] {
+            let response = TokenResponse(Data(bytes))
+            #expect(throws: TokenResponseFlaw.notAnObject) { try response.checked() }
+            #expect(response[.refreshToken] == "r")
         }
     }
 

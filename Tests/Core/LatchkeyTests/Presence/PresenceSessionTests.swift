@@ -1,5 +1,6 @@
 import Latchkey
 import LatchkeyTesting
+import Synchronization
 import Testing
 
 struct PresenceSessionTests {
@@ -133,6 +134,84 @@ struct PresenceSessionTests {
         #expect(try isPIN(await outer.pin(current), "2222"))
     }
 
+    @Test(arguments: [2, 1, 0, nil] as [Int?])
+    func `a wrong PIN is requested once more if the hardware reports attempts`(left: Int?)
+        async throws
+    {
+        let user = ScriptedPresence(pins: "1111", "2222", "3333")
+        let session = PresenceSession(user)
+        let error = await #expect(throws: KeystoreError.self) {
+            try await session.withSecondAttempt { () throws(KeystoreError) in
+                _ = try await session.pin(current)
+                session.rejected()
+                throw KeystoreError.wrong(left)
+            }
+        }
+        #expect(error?.code == .wrongProof)
+        let hints = user.requests.map(\.hint)
+        #expect(hints == (left ?? 0 > 0 ? [nil, "The last PIN was wrong."] : [nil]))
+    }
+
+    @Test func `a wrong finger is requested once more, and no prompt calls a PIN wrong`()
+        async throws
+    {
+        let user = ScriptedPresence(pins: "1111", "2222")
+        let session = PresenceSession(user)
+        let isFirst = Mutex(true)
+        try await session.withSecondAttempt { () throws(KeystoreError) in
+            if isFirst.withLock({ $0 }) {
+                isFirst.withLock { $0 = false }
+                throw KeystoreError.wrong(nil)
+            }
+            _ = try await session.pin(current)
+        }
+        #expect(user.requests.map(\.hint) == [nil])
+    }
+
+    @Test func `without a person, and after another error, there is no second attempt`()
+        async throws
+    {
+        struct File: PresenceAuthority {
+            var isInteractive: Bool { false }
+            func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
+                throw .cancelled()
+            }
+        }
+        for (session, error) in [
+            (PresenceSession(File()), KeystoreError.wrong(2)),
+            (PresenceSession(ScriptedPresence([])), .cancelled()),
+        ] {
+            let count = Mutex(0)
+            await #expect(throws: error) {
+                try await session.withSecondAttempt { () throws(KeystoreError) in
+                    count.withLock { $0 += 1 }
+                    throw error
+                }
+            }
+            #expect(count.withLock(\.self) == 1)
+        }
+    }
+
+    @Test func `a wrong existing PIN counts as rejected by the session`() async throws {
+        let user = ScriptedPresence(pins: "1111", "2222", "3333")
+        let isRight = Mutex(false)
+        let session = PresenceSession(user) { [current] (_, presence) async throws(KeystoreError) in
+            _ = try await presence.pin(current)
+            guard isRight.withLock({ $0 }) else {
+                isRight.withLock { $0 = true }
+                presence.rejected()
+                throw KeystoreError.wrong(1)
+            }
+            presence.accepted()
+            return true
+        }
+        let pin = try await session.withSecondAttempt { () throws(KeystoreError) in
+            try await session.givenPIN(new)
+        }
+        #expect(try pin == PIN("2222"))
+        #expect(user.requests.map(\.hint) == [nil, "The last PIN was wrong."])
+    }
+
     /// A fingerprint cannot be reused, so the user is told to use the reader each time.
     @Test func `notices are forwarded`() async {
         let user = ScriptedPresence([])
@@ -142,5 +221,13 @@ struct PresenceSessionTests {
         session.accepted()
         await session.notice(notice)
         #expect(user.notices == [notice, notice])
+    }
+}
+
+extension KeystoreError {
+    fileprivate static func wrong(_ attemptsLeft: Int?) -> KeystoreError {
+        KeystoreError(
+            code: .wrongProof, reason: "the proof is wrong", recovery: "Try again.",
+            attemptsLeft: attemptsLeft)
     }
 }

@@ -7,7 +7,7 @@ import Testing
 struct DurabilityTests {
     @Test func `committed records are on the disk, and deleted ones are overwritten`() throws {
         let directory = try TemporaryDirectory()
-        let database = try Schema.openDatabase(at: directory.path(of: "store.sqlite"))
+        let (database, _) = try Schema.openDatabase(at: directory.path(of: "store.sqlite"))
         let settings = try database.read { database in
             try ["journal_mode", "synchronous", "secure_delete"].map {
                 try String.fetchOne(database, sql: "PRAGMA \($0)")

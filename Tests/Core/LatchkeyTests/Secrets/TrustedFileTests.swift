@@ -84,6 +84,22 @@ struct TrustedFileTests {
         }
     }
 
+    @Test(.enabled(if: isRoot, "giving a file away takes root"))
+    func `a file of root alone has no part of another owner, also not of this user`() throws {
+        try tree { file, directories in
+            try TrustedFile.check(file, owner: .root)
+            #expect(try TrustedFile.contents(of: file, owner: .root) == Data("text".utf8))
+            for place in directories + [file] {
+                try #require(chown(place, Self.nobody, Self.nobody) == 0)
+                let error = #expect(throws: KeystoreError.self) {
+                    try TrustedFile.contents(of: file, owner: .root)
+                }
+                #expect(error?.reason == "\(place) does not belong to root")
+                try #require(chown(place, 0, 0) == 0)
+            }
+        }
+    }
+
     @Test func `the directories of each symbolic link are checked`() throws {
         try tree { file, directories in
             let directory = try TemporaryDirectory()

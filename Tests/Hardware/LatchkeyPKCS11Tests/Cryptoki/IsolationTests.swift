@@ -65,6 +65,53 @@ struct IsolationTests {
         #expect(try hostile.count(of: "C_Initialize") == 2)
     }
 
+    @Test(.softwareToken) func `what a module prints is not part of its answers`() async throws {
+        let hostile = try HostileToken()
+        try hostile.tell(
+            "C_GetFunctionList print", "C_Initialize print", "C_GetTokenInfo print",
+            "C_SignInit print", "C_Sign print")
+        let found = try await hostile.token(HostileToken.isolated)
+        let pin = try TokenBench.pin()
+        let (key, signature) = try await found.withSession { session throws(CryptokiError) in
+            try session.login(.user, with: pin)
+            let key = try session.generateKeyPair(TokenBench.request())
+            return (key, try session.sign(TokenBench.digest, with: key))
+        }
+        #expect(found.module.isIsolated)
+        #expect(key.publicKey.isValid(signature, for: TokenBench.digest))
+    }
+
+    @Test func `the messages of the protocol are told from other writes`() {
+        var messages = RemoteMessages()
+        func expect(
+            _ packet: some Sequence<UInt8>, _ isMessage: Bool,
+            sourceLocation: SourceLocation = #_sourceLocation
+        ) {
+            let found = messages.contains(Array(packet)[...])
+            #expect(found == isMessage, sourceLocation: sourceLocation)
+        }
+        let header: [UInt8] = [0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0x20, 3]
+        expect("SDK version 2.03\n".utf8, false)
+        expect("\n".utf8, false)
+        expect(header, false)
+        expect([0], true)
+        expect([0], false)
+        expect("twelve bytes".utf8, false)
+        expect(header, true)
+        // A body of 8195 bytes, with what another thread of the module prints.
+        expect(repeatElement(0, count: 4096), true)
+        expect("a log\n".utf8, false)
+        expect(repeatElement(0, count: 4096), true)
+        expect(repeatElement(0, count: 4), false)
+        expect(repeatElement(0, count: 3), true)
+        // Options of 2 bytes, and no body.
+        expect([0, 0, 1, 0, 0, 0, 0, 2, 0, 0, 0, 0], true)
+        expect([0, 0], true)
+        // Neither.
+        expect(repeatElement(0, count: 12), true)
+        expect(header, true)
+    }
+
     @Test func `a killed process is restarted, and leaves no file and no zombie`() async throws {
         let token = try await SoftwareToken(placement: .ownDirectory)
         let found = try await find(token)

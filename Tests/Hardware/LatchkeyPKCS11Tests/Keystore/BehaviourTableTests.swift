@@ -44,7 +44,26 @@ struct BehaviourTableTests {
         Behaviour(
             name: "has no `C_Logout`", rules: ["C_Logout return 0x54", "C_Logout missing"]),
         Behaviour(name: "has no `C_GetSlotInfo`", rules: ["C_GetSlotInfo missing"]),
+        Behaviour(
+            name: "does not answer `C_GetMechanismInfo`",
+            rules: each("C_GetMechanismInfo return", "0x5", "0x6", "0x54")
+                + ["C_GetMechanismInfo missing"]),
         Behaviour(name: "pads texts with NUL", rules: ["C_GetTokenInfo nul"]),
+        Behaviour(
+            name: "names the curve as text",
+            // `prime256v1` as a PrintableString.
+            rules: ["C_GetAttributeValue value 0x180 130a7072696d653235367631"]),
+        Behaviour(name: "encodes signatures in DER", rules: ["C_Sign der"]),
+        Behaviour(name: "has one session at a time", rules: ["C_OpenSession limit 1"]),
+        Behaviour(
+            name: "reports a login for each use that a key does not need",
+            rules: ["C_GetAttributeValue value 0x202 01"]),
+        Behaviour(
+            name: "does not report a login for each use that a key needs",
+            rules: ["C_GetAttributeValue value 0x202 00"]),
+        Behaviour(
+            name: "stores keys that should end with a session",
+            rules: ["C_GenerateKeyPair stored"]),
         Behaviour(
             name: "answers an error for another slot",
             rules: each("C_GetTokenInfo blank", "0x30", "0x5", "0x190")),
@@ -60,10 +79,8 @@ struct BehaviourTableTests {
             rules: each("C_OpenSession readonly", "0xb1", "0xb5", "0xe2")),
         Behaviour(
             name: "creates no keys",
-            rules: [
-                "C_GenerateKeyPair return 0x6", "C_GenerateKeyPair return 0x54",
-                "C_GenerateKeyPair missing",
-            ]),
+            rules: each("C_GenerateKeyPair return", "0x6", "0x31", "0x50", "0x54")
+                + ["C_GenerateKeyPair missing"]),
         Behaviour(
             name: "fails to sign",
             rules: ["C_Sign return 0x6", "C_SignInit return 0x6", "C_SignInit missing"]),

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Latchkey
 import LatchkeyPKCS11
+import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
@@ -48,6 +49,32 @@ struct CreationCheckTests {
         }
         try await expectRefusal(
             .conflict, "9c", module.keystore(yubiKey.card, making: PIVSlot("9c")))
+    }
+
+    @Test(.virtualYubiKey, .requires(program: "openssl"))
+    func `a key that was imported into a YubiKey is refused before a prompt, and listed so`()
+        async throws
+    {
+        let yubiKey = try VirtualYubiKey.current
+        let directory = try TemporaryDirectory()
+        let file = directory.path(of: "key.pem")
+        try await SystemProgram("openssl").require([
+            "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", file,
+        ])
+        try await yubiKey.provision(.signature)
+        try await SystemProgram("yubico-piv-tool").require([
+            "-a", "import-key", "-s", "9a", "-i", file,
+        ])
+        let module = try YubiKeyModule(.ykcs11)
+        try await expectRefusal(
+            .refused, "was imported into the card",
+            module.keystore(yubiKey.card, key: .authentication))
+        let keys = try await module.keystore(yubiKey.card).keys()
+        for (slot, isUsable) in [("9a", false), ("9c", true)] {
+            let key = try #require(keys.first { $0.slot?.description == slot })
+            #expect((key.problem == nil && key.uri != nil) == isUsable, "\(key)")
+            #expect(isUsable || key.problem?.contains("imported") == true, "\(key)")
+        }
     }
 
     @Test(.virtualYubiKey(.thirdPartyPIV(serialNumber: 7)))

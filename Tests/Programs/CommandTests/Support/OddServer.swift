@@ -38,7 +38,7 @@ struct OddServer {
     /// merged into what it sends (a value `"DELETE"` removes a member), `alg` is the algorithm of its
     /// signatures, `body` replaces the token answer (with `REFRESH` and `ACCESS` for its tokens),
     /// `status` its status, `keys` replaces its keys, `hang` lets requests of that path wait, `after` only after
-    /// a request of that path.
+    /// a request of that path, `gzip` compresses all answers.
     func set(_ manner: String) throws {
         try Data(manner.utf8).write(
             to: URL(filePath: directory.path(of: "manner")), options: .atomic)
@@ -70,7 +70,7 @@ struct OddServer {
     func stop() async { await process.stop(SIGKILL) }
 
     private static let program = #"""
-        import base64, hashlib, http.server, json, os, secrets, subprocess, sys, threading, time
+        import base64, gzip, hashlib, http.server, json, os, secrets, subprocess, sys, threading, time
         from urllib.parse import parse_qs, urlencode, urlparse
         folder, lock = sys.argv[1], threading.Lock()
         refresh, codes, seen = set(), {}, {}
@@ -121,6 +121,8 @@ struct OddServer {
         class Handler(http.server.BaseHTTPRequestHandler):
             def answer(self, body, status=200, **fields):
                 body = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+                if seen.get('manner', {}).get('gzip'):
+                    body, fields['Content-Encoding'] = gzip.compress(body), 'gzip'
                 self.send_response(status)
                 for name, value in fields.items(): self.send_header(name, value)
                 self.send_header('Content-Length', str(len(body)))
@@ -163,7 +165,7 @@ struct OddServer {
                 if form['grant_type'] == 'refresh_token':
                     if form['refresh_token'] not in refresh:
                         return self.answer({'error': 'invalid_grant'}, 400)
-                    refresh.discard(form['refresh_token'])
+                    if manner.get('status', 200) < 500: refresh.discard(form['refresh_token'])
                 elif form['grant_type'] == 'authorization_code': nonce = codes.pop(form['code'])
                 elif form['grant_type'] != 'test': return self.answer({'error': 'unsupported_grant_type'}, 400)
                 access, next = secrets.token_urlsafe(8), secrets.token_urlsafe(8)

@@ -56,8 +56,8 @@ struct AttestationCertificateOracleTests {
         let authority = try issuer()
         // The certificate of a TPM's key has the TPM's attributes. The purpose of the key is not
         // used here.
-        let attributes = try #require(
-            TPMAttributes(HardwareCertificate(rig.attestationKeyCertificate())))
+        let attributes = try TPMAttributes(
+            HardwareCertificate(rig.attestationKeyCertificate()))
         let key = try PublicKey(x963Representation: rig.attestationKey.publicKey.x963Representation)
         let issued = try authority.issuer.issue(
             for: key, in: attributes, at: AttestationRig.time, days: 90)

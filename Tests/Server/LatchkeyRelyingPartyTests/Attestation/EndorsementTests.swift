@@ -108,7 +108,7 @@ import X509
 
     @Test func `untrusted, forged and expired certificates are refused`() throws {
         let found = try EndorsementCertificate([endorsement()], anchors: anchors(), time: Self.now)
-        #expect(found.attributes == TPMAttributes(try HardwareCertificate(endorsement())))
+        #expect(try found.attributes == TPMAttributes(HardwareCertificate(endorsement())))
         #expect(found.keyDigest == Data(SHA256.hash(data: key.publicKey.derRepresentation)))
         // The same name, another key.
         try expect(.untrustedEndorsement, [endorsement()], anchors: EndorsementTests().anchors())

@@ -70,15 +70,21 @@ struct SyntheticAuthority {
     }
 
     /// An endorsement certificate by this authority.
+    ///
+    /// - Parameter name: Its subjectAltName, DER; nil for one that is usual.
     func endorsement(
         of key: Certificate.PublicKey = Certificate.PublicKey(P256.Signing.PrivateKey().publicKey),
-        more: [Certificate.Extension] = [], days: ClosedRange<Double> = -1...90
+        more: [Certificate.Extension] = [], days: ClosedRange<Double> = -1...90,
+        name: [UInt8]? = nil
     ) throws -> HardwareCertificate {
-        try Self.certificate(
-            of: key, subject: DistinguishedName(), by: self,
-            extensions: Array(
-                AttestationRig.attestationKeyExtensions(purpose: [2, 23, 133, 8, 1], more: more)),
-            with: nil, days: days)
+        var extensions = Array(
+            try AttestationRig.attestationKeyExtensions(purpose: [2, 23, 133, 8, 1], more: more))
+        if let name, let index = extensions.firstIndex(where: { $0.oid == [2, 5, 29, 17] }) {
+            extensions[index].value = name[...]
+        }
+        return try Self.certificate(
+            of: key, subject: DistinguishedName(), by: self, extensions: extensions, with: nil,
+            days: days)
     }
 
     private static func certificate(
@@ -106,7 +112,8 @@ extension SyntheticAuthority.Kind {
         case .p256?: self = .p256
         case .p384?: self = .p384
         case .p521?: self = .p521
-        case .rsa(let modulus, _)?: self = modulus.count > 256 ? .rsa4096 : .rsa2048
+        case .rsa(let modulus, _)?, .rsaPSS(let modulus, _)?:
+            self = modulus.count > 256 ? .rsa4096 : .rsa2048
         case nil: return nil
         }
     }

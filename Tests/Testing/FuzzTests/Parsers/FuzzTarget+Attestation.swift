@@ -57,7 +57,7 @@ extension FuzzTarget {
         _ = try? certificate.basicConstraints()
         _ = try? certificate.maySignCertificates()
         _ = try? certificate.purposes()
-        _ = TPMAttributes(certificate)
+        _ = try? TPMAttributes(certificate)
         _ = CertificateKey(publicKeyInfo: certificate.publicKeyInfo)?.isIssuer(of: certificate)
         let own = AttestationAnchors.Group(roots: [certificate], intermediates: [certificate])
         let anchors = AttestationAnchors(tpm: own, piv: own, aik: own)

@@ -19,6 +19,14 @@ extension FuzzTarget {
         if let envelope = try? answer.json(LoginChallenge.Envelope.self) {
             _ = LoginChallenge(envelope.result, date: answer.date).isExpired
         }
+        if let codes = (try? answer.json([String: JSONValue].self)).flatMap(
+            DeviceAuthorization.init)
+        {
+            try expect(
+                codes.interval >= .seconds(1) && codes.interval <= .seconds(300)
+                    && codes.lifetime <= .seconds(1800) && codes.userCode.utf8.count <= 64,
+                "a value of a login on any device is out of its bounds")
+        }
         let tokens = answer.tokens()
         _ = LoginAccessToken(tokens, receivedAt: Date()).refreshAt
         _ = (tokens.notes, tokens.refreshToken, try? tokens.required(.idToken))

@@ -79,15 +79,16 @@ private final class RefusingUser: PasskeyEffects {
     func passkeys(of rpID: String) throws(CTAPStatus) -> (found: [Passkey], count: Int) { ([], 0) }
     func choose(_ question: PasskeyQuestion, using key: HardwareKey?) async -> PasskeyChoice { .no }
     func refusal(of question: PasskeyQuestion) async -> PasskeyChoice { .no }
-    func verification(for question: PasskeyQuestion) -> any PresenceAuthority { NobodyPresent() }
+    func verification(for question: PasskeyQuestion) -> PresenceSession {
+        PresenceSession(NobodyPresent())
+    }
     func createKeys(
-        withMACKey: Bool, for question: PasskeyQuestion,
-        authorizedBy presence: any PresenceAuthority
+        withMACKey: Bool, for question: PasskeyQuestion, authorizedBy presence: PresenceSession
     ) async throws(CTAPStatus) -> (key: HardwareKey, macKey: SealedSecret?) {
         throw used()
     }
     func sign(
-        _ use: PasskeyUse, authorizedBy presence: any PresenceAuthority
+        _ use: PasskeyUse, authorizedBy presence: PresenceSession
     ) async throws(CTAPStatus) -> ECDSASignature {
         throw used()
     }

@@ -70,7 +70,7 @@ enum TPMCalls {
         { _ = try $0.execute(ECDHZGen(ECCPoint(x: [1], y: [2]), with: key)) },
         { _ = try $0.suspend(session) },
         { _ = try TPMIdentity($0).description },
-        { _ = try LockoutState($0).status },
+        { _ = try LockoutState($0).attemptsLeft },
         { _ = try $0.discoverStorageRoot(pinned: nil) },
         { try $0.execute(FlushContext(key.handle)) },
     ]

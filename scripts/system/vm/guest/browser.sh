@@ -8,7 +8,7 @@ start_relying_party() {
 }
 # browse CASE STEPS COMMAND…: opens the page with the browser as Ada, and waits until the page is done.
 browse() {
-    url="http://localhost:8080/?case=$1&steps=$2"
+    case=$1 url="http://localhost:8080/?case=$1&steps=$2"
     shift 2
     done=$(grep -c '^done' $results)
     began=$(milliseconds)
@@ -21,7 +21,9 @@ browse() {
         sleep 1
     done
     note "the browser took $(($(milliseconds) - began)) ms"
-    kill $browser 2>/dev/null
+    # The next browser needs the profile.
+    pkill -u ada -f "case=$case&steps="
+    wait $browser
     cp $results $output
     sed "s/^/LATCHKEY note $scenario: /" $results
 }

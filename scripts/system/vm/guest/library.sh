@@ -113,3 +113,12 @@ prompted() {
     chown ada:ada /home/ada/prompts
     says "$1" "$2"
 }
+# window_opens: waits for a window of Ada. The choice `wait` keeps it open.
+window_opens() { wait_for grep -q '^question: ' /home/ada/prompts; }
+# window_closes WHAT: waits until it closes, in less than the time limit of a request, 30 s.
+window_closes() {
+    began=$(milliseconds)
+    wait_for grep -q '^closed$' /home/ada/prompts
+    took=$(($(milliseconds) - began))
+    [ $took -lt 15000 ] && passed "$1 [$took ms]" || failed "$1: after $took ms"
+}

@@ -15,7 +15,8 @@ from webauthn.helpers.structs import (
 
 ORIGIN, RP_ID = "http://localhost:8080", "localhost"
 # Discoverable, as passkeys, or with a list.
-CASES = {"passkey": ResidentKeyRequirement.REQUIRED, "list": ResidentKeyRequirement.DISCOURAGED}
+CASES = {"passkey": ResidentKeyRequirement.REQUIRED, "finger": ResidentKeyRequirement.REQUIRED,
+         "list": ResidentKeyRequirement.DISCOURAGED}
 REQUIRED = UserVerificationRequirement.REQUIRED
 PRF = {"prf": {"eval": {"first": bytes_to_base64url(b"salt one"), "second": bytes_to_base64url(b"salt two")}}}
 registered, challenges, outputs = {}, {}, {}

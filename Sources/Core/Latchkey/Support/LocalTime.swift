@@ -1,10 +1,10 @@
-import FoundationEssentials
-import Glibc
+package import FoundationEssentials
+internal import Glibc
 
-/// A point in time as a terminal shows it.
-enum LocalTime {
+/// A point in time as people read it.
+package enum LocalTime {
     /// The local date and time, and the distance from now: `2026-11-28 18:40 (in 16 minutes)`.
-    static func text(_ date: Date, now: Date = Date()) -> String {
+    package static func text(_ date: Date, now: Date = Date()) -> String {
         // Times that localtime(3) cannot represent stay in UTC.
         guard abs(date.timeIntervalSince1970) < 1e12 else { return date.formatted(.iso8601) }
         var seconds = time_t(date.timeIntervalSince1970)
@@ -18,7 +18,7 @@ enum LocalTime {
     }
 
     /// For example `in 16 minutes` or `3 days ago`.
-    static func distance(_ interval: TimeInterval) -> String {
+    package static func distance(_ interval: TimeInterval) -> String {
         let seconds = Int(abs(interval).rounded())
         let units = [("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1)]
         guard let (unit, length) = units.first(where: { seconds >= $0.1 }) else { return "now" }

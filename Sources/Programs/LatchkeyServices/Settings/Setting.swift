@@ -1,0 +1,99 @@
+package import Latchkey
+internal import LatchkeyTPM
+
+/// A setting of the programs. The members of the configuration files have these names, and so have
+/// the options and the variables.
+package enum Setting: String, CaseIterable, Sendable {
+    case container, store, tcti, token
+    case tokenLogin = "token-login"
+    case tokenIsolation = "token-isolation"
+    case pinSource = "pin-source"
+    case allowShortPIN = "allow-short-pin"
+    case minimumPolicy = "minimum-policy"
+    case endpoint
+    case clientID = "client-id"
+    case trustedOrigins = "trusted-origins"
+    case agentSocket = "agent-socket"
+
+    /// The option; nil if no program has one.
+    package var option: String? { self == .minimumPolicy ? nil : "--\(rawValue)" }
+
+    /// The environment variable.
+    package var variable: String {
+        "LATCHKEY_" + rawValue.uppercased().replacing("-", with: "_")
+    }
+
+    /// The permitted values; nil for any text.
+    package var choices: [String]? {
+        switch self {
+        case .tokenLogin: ["auto", "pin", "reader"]
+        case .tokenIsolation: ["auto", "always", "never"]
+        case .allowShortPIN: ["true", "false"]
+        case .minimumPolicy: AccessPolicy.Requirement.allCases.map(\.rawValue)
+        default: nil
+        }
+    }
+
+    /// The default; nil if it depends on the machine or the program, or if there is none.
+    package var standard: String? {
+        switch self {
+        case .container: "default"
+        case .tcti: TPMKeystore.defaultTCTI
+        case .tokenLogin, .tokenIsolation: "auto"
+        case .allowShortPIN: "false"
+        case .minimumPolicy: AccessPolicy.Requirement.none.rawValue
+        default: nil
+        }
+    }
+
+    /// Whether a file sets it to `true` or `false`, and not to a text.
+    var isFlag: Bool { self == .allowShortPIN }
+
+    /// Whether a value permits something that the administrator's fixed value does not. Of most
+    /// settings, every other value does.
+    func isWeaker(_ text: String, than fixed: String) -> Bool {
+        func isEarlier(in order: [String]) -> Bool {
+            guard let own = order.firstIndex(of: text), let least = order.firstIndex(of: fixed)
+            else { return true }
+            return own < least
+        }
+        switch self {
+        case .tokenIsolation: return isEarlier(in: ["never", "auto", "always"])
+        case .allowShortPIN: return isEarlier(in: ["true", "false"])
+        case .minimumPolicy:
+            guard let own = AccessPolicy.Requirement(rawValue: text),
+                let least = AccessPolicy.Requirement(rawValue: fixed)
+            else { return true }
+            return !own.meets(least)
+        default: return text != fixed
+        }
+    }
+
+    /// The names of all settings, in a clause about one that does not exist.
+    ///
+    /// - Parameter name: The unknown name.
+    package static func unknown(_ name: String) -> String {
+        let names = allCases.map(\.rawValue).sorted()
+        let spelling = name.lowercased().replacing("_", with: "-")
+        let question =
+            Spelling.nearest(to: spelling, among: names).map { " (did you mean ‘\($0)’?)" } ?? ""
+        return "‘\(name)’ is not a setting\(question); the settings are "
+            + names.joined(separator: ", ")
+    }
+}
+
+extension AccessPolicy.Requirement {
+    /// Whether a policy of this kind accepts no proof that one of the kind `minimum` refuses.
+    ///
+    /// A PIN does not replace a finger that is required, and a finger does not replace a PIN that is
+    /// required. So ``pin`` and ``biometryAny`` both meet ``userPresence``, which accepts either, and
+    /// neither meets the other.
+    package func meets(_ minimum: Self) -> Bool {
+        switch minimum {
+        case .none: true
+        case .userPresence: self != .none
+        case .pin, .biometryCurrentSet: self == minimum
+        case .biometryAny: self == .biometryAny || self == .biometryCurrentSet
+        }
+    }
+}

@@ -1,0 +1,162 @@
+internal import FoundationEssentials
+internal import Glibc
+package import Latchkey
+internal import LatchkeyJOSE
+internal import LatchkeyPlatform
+
+/// A configuration file: one JSON object whose members are settings.
+///
+/// The administrator's file also has a member `fixed`, an object of settings that users cannot
+/// weaken.
+package struct SettingsFile: Sendable {
+    /// The administrator's file of this machine. No option or variable replaces it: a user could
+    /// then leave its rules.
+    package static let administrators = "/etc/latchkey/config.json"
+
+    package let path: String
+    package var values: [Setting: String]
+    /// The settings that users cannot weaken; empty for a user's file.
+    package let fixed: [Setting: String]
+
+    /// Reads a user's file, which may not exist.
+    ///
+    /// - Throws: ``KeystoreError`` with code `invalidInput` for a file that other users can write,
+    ///   that cannot be read, or that is malformed.
+    package init(users path: String) throws(KeystoreError) {
+        self.path = path
+        values = try Self.settings(
+            Self.members(of: path, owner: .userOrRoot) ?? [:], in: path)
+        fixed = [:]
+    }
+
+    /// Reads the administrator's file.
+    ///
+    /// - Returns: nil if it does not exist.
+    /// - Throws: ``KeystoreError`` with code `invalidInput` for a file that root does not own, that
+    ///   others can write, that cannot be read, or that is malformed.
+    package init?(administrators path: String) throws(KeystoreError) {
+        guard var members = try Self.members(of: path, owner: .root) else { return nil }
+        let member = members.removeValue(forKey: Self.fixedName) ?? .object([:])
+        guard let rules = member.object else {
+            throw Self.unreadable(path, "‘\(Self.fixedName)’ is not an object of settings")
+        }
+        self.path = path
+        var values = try Self.settings(members, in: path)
+        var fixed = try Self.settings(rules, in: path)
+        if let double = Setting.allCases.first(where: { values[$0] != nil && fixed[$0] != nil }) {
+            throw Self.unreadable(path, "‘\(double.rawValue)’ is set twice")
+        }
+        // Otherwise a user could name other origins for the tokens of the fixed server.
+        if fixed[.endpoint] != nil, fixed[.trustedOrigins] == nil {
+            fixed[.trustedOrigins] = values.removeValue(forKey: .trustedOrigins) ?? ""
+        }
+        (self.values, self.fixed) = (values, fixed)
+    }
+
+    private static let fixedName = "fixed"
+
+    /// The members of a file; nil if it does not exist.
+    private static func members(of path: String, owner: TrustedFile.Owner)
+        throws(KeystoreError) -> [String: JSONValue]?
+    {
+        var status = stat()
+        guard lstat(path, &status) == 0 else {
+            let error = SystemError.last
+            guard error.number != ENOENT, error.number != ENOTDIR else { return nil }
+            throw KeystoreError(
+                operation: "read \(path)", code: .invalidInput, reason: "\(error)",
+                recovery: "Check the owner and the mode of its directories.")
+        }
+        let contents = try TrustedFile.contents(of: path, owner: owner)
+        do {
+            return try ReceivedJSON.decode([String: JSONValue].self, from: contents)
+        } catch ReceivedJSON.Flaw.repeatedName(let name) {
+            throw unreadable(path, "‘\(name)’ is set twice")
+        } catch {
+            throw unreadable(path, "it is not a JSON object")
+        }
+    }
+
+    /// The settings of an object, which has no other members, so that a misspelt setting is an
+    /// error.
+    private static func settings(_ members: [String: JSONValue], in path: String)
+        throws(KeystoreError) -> [Setting: String]
+    {
+        var values: [Setting: String] = [:]
+        for (name, value) in members.sorted(by: { $0.key < $1.key }) {
+            guard let setting = Setting(rawValue: name) else {
+                throw unreadable(path, Setting.unknown(name))
+            }
+            guard let text = setting.isFlag ? value.bool.map({ "\($0)" }) : value.string else {
+                throw unreadable(
+                    path,
+                    "‘\(name)’ is \(setting.isFlag ? "neither true nor false" : "not a string")")
+            }
+            values[setting] = text
+        }
+        return values
+    }
+
+    private static func unreadable(_ path: String, _ reason: String) -> KeystoreError {
+        KeystoreError(
+            operation: "read \(path)", code: .invalidInput, reason: reason,
+            recovery: "Correct the setting in \(path).")
+    }
+
+    // MARK: Changes
+
+    /// Replaces a user's file, with mode 0600. Creates its directory if it does not exist. Through a
+    /// symbolic link, replaces the target.
+    ///
+    /// - Throws: ``KeystoreError``: `invalidInput` for a directory that other users can write,
+    ///   `unavailable` if the file cannot be written.
+    package func write() throws(KeystoreError) {
+        let members = values.reduce(into: [String: JSONValue]()) { members, value in
+            members[value.key.rawValue] =
+                value.key.isFlag ? .bool(value.value == "true") : .string(value.value)
+        }
+        let target = URL(filePath: path).resolvingSymlinksInPath().path
+        let directory = URL(filePath: target).deletingLastPathComponent().path
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        do {
+            try Self.makeDirectory(directory)
+            // Before the file is written, because other users could replace it.
+            try TrustedFile.check(directory)
+            try Self.replace(target, with: Array(encoder.encode(members)) + [0x0A])
+        } catch let error as KeystoreError {
+            throw error
+        } catch {
+            throw unwritable("\(error)")
+        }
+    }
+
+    /// Makes a directory with mode 0700, and those on the way to it.
+    private static func makeDirectory(_ path: String) throws(SystemError) {
+        guard mkdir(path, 0o700) != 0, errno != EEXIST else { return }
+        guard errno == ENOENT, path.contains("/") else { throw .last }
+        try makeDirectory(URL(filePath: path).deletingLastPathComponent().path)
+        guard mkdir(path, 0o700) == 0 || errno == EEXIST else { throw .last }
+    }
+
+    /// Replaces a file at once, with mode 0600: a reader finds the old contents or the new ones.
+    private static func replace(_ path: String, with bytes: [UInt8]) throws(SystemError) {
+        let temporary = "\(path).\(getpid())-\(UInt32.random(in: .min ... .max))"
+        let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw .last }
+        do throws(SystemError) {
+            defer { close(descriptor) }
+            try OutputFile.writeAll(bytes, to: descriptor)
+            guard fsync(descriptor) == 0, rename(temporary, path) == 0 else { throw .last }
+        } catch {
+            unlink(temporary)
+            throw error
+        }
+    }
+
+    private func unwritable(_ reason: String) -> KeystoreError {
+        KeystoreError(
+            operation: "write \(path)", code: .unavailable, reason: reason,
+            recovery: "Check the owner and the mode of its directory, and the free space.")
+    }
+}

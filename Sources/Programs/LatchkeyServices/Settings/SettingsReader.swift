@@ -1,0 +1,131 @@
+internal import FoundationEssentials
+package import Latchkey
+
+/// The settings of one run of a program: from its options, the environment (`LATCHKEY_…`), the
+/// user's configuration file and the administrator's, in this order of precedence, but never weaker
+/// than the administrator's fixed ones.
+package struct SettingsReader: Sendable {
+    /// The kinds of places that set a setting, in order of precedence.
+    package enum Source: Int, Sendable {
+        /// The administrator's file, as a fixed setting.
+        case fixed
+        case option, variable, user
+        /// The administrator's file, as a default.
+        case administrator
+    }
+
+    /// The path of the user's file, which may not exist; nil without a home directory.
+    package let path: String?
+    /// The administrator's file; nil if it does not exist.
+    package let administrators: SettingsFile?
+    private var values: [Setting: (source: Source, text: String)] = [:]
+
+    /// - Parameters:
+    ///   - users: Settings that replace the user's file; nil to read it.
+    ///   - administrators: The path of the administrator's file. Only tests use another one.
+    /// - Throws: ``KeystoreError`` with code `invalidInput`: as ``SettingsFile``; for a value that a
+    ///   setting cannot have; for one that is weaker than a fixed one.
+    package init(
+        options: [Setting: String?], environment: [String: String],
+        users: [Setting: String]? = nil,
+        administrators: String = SettingsFile.administrators
+    ) throws(KeystoreError) {
+        path = Self.path(environment: environment)
+        let file = try SettingsFile(administrators: administrators)
+        self.administrators = file
+        var variables: [Setting: String] = [:]
+        for setting in Setting.allCases {
+            // An empty variable counts as unset.
+            guard let text = environment[setting.variable], !text.isEmpty else { continue }
+            variables[setting] = text
+        }
+        var users = users
+        if users == nil, let path { users = try SettingsFile(users: path).values }
+        let sources: [(Source, [Setting: String])] = [
+            (.option, options.compactMapValues(\.self)), (.variable, variables),
+            (.user, users ?? [:]), (.administrator, file?.values ?? [:]),
+        ]
+        for setting in Setting.allCases {
+            let fixed = file?.fixed[setting]
+            var found = sources.compactMap { source, values in
+                values[setting].map { (source: source, text: $0) }
+            }
+            if let fixed { found.append((.fixed, fixed)) }
+            for (source, text) in found {
+                values[setting] = (source, text)
+                if let choices = setting.choices, !choices.contains(text) {
+                    let list = choices.dropLast().joined(separator: ", ")
+                    throw invalid(
+                        setting, "‘\(text)’ is not \(list) or \(choices[choices.count - 1])")
+                }
+                if let fixed, setting.isWeaker(text, than: fixed) {
+                    throw contradiction(of: setting, fixed)
+                }
+            }
+            let first = found.first
+            values[setting] = first?.text == fixed ? found.last : first
+        }
+    }
+
+    /// The value; nil if nothing sets it.
+    package subscript(setting: Setting) -> String? { values[setting]?.text }
+
+    /// The kind of place that sets a setting; nil if nothing sets it.
+    package func source(of setting: Setting) -> Source? { values[setting]?.source }
+
+    /// Whether the source of one setting is the source of the other, or has precedence over it.
+    func isAsSpecific(_ setting: Setting, as other: Setting) -> Bool {
+        guard let own = source(of: setting) else { return false }
+        return source(of: other).map { own.rawValue <= $0.rawValue } ?? true
+    }
+
+    /// The place that sets a setting: an option, a variable or a file.
+    package func place(of setting: Setting) -> String? {
+        switch source(of: setting) {
+        case .option: setting.option
+        case .variable: setting.variable
+        case .user: path
+        case .fixed, .administrator: administrators?.path
+        case nil: nil
+        }
+    }
+
+    /// The path of the user's configuration file; nil without a home directory.
+    package static func path(environment: [String: String]) -> String? {
+        if let directory = environment["XDG_CONFIG_HOME"], directory.hasPrefix("/") {
+            return directory + "/latchkey/config.json"
+        }
+        return environment["HOME"].map { $0 + "/.config/latchkey/config.json" }
+    }
+
+    // MARK: Errors
+
+    /// The error for a user's value that is weaker than the fixed one.
+    private func contradiction(of setting: Setting, _ fixed: String) -> KeystoreError {
+        let place = place(of: setting) ?? ""
+        return KeystoreError(
+            operation: "read the settings", code: .invalidInput,
+            reason: "\(setting.rawValue): \(administrators?.path ?? "") fixes ‘\(fixed)’, and "
+                + "\(place) sets ‘\(self[setting] ?? "")’",
+            recovery: "Remove the setting from \(place), or ask the administrator of this machine.")
+    }
+
+    /// An error for a value that a setting cannot have.
+    package func invalid(_ setting: Setting, _ reason: String) -> KeystoreError {
+        KeystoreError(
+            operation: "read the settings", code: .invalidInput,
+            reason: "\(setting.rawValue): \(reason)",
+            recovery: "\(advice(toCorrect: setting))")
+    }
+
+    /// The next step for a wrong setting: the places that may contain it.
+    package func advice(toCorrect setting: Setting) -> String {
+        switch source(of: setting) {
+        case .fixed, .administrator: return "Correct \(place(of: setting) ?? "")."
+        case .option, .variable, .user, nil: break
+        }
+        let places = [setting.option, setting.variable].compactMap(\.self)
+        let file = "the configuration file\(path.map { " (\($0))" } ?? "")"
+        return "Correct \(places.joined(separator: ", ")) or \(file)."
+    }
+}

@@ -1,0 +1,315 @@
+import FoundationEssentials
+import Glibc
+import LatchkeySimulators
+import LatchkeyTesting
+import Testing
+
+/// The administrator's file: defaults of all users, and settings that they cannot weaken.
+@Suite(
+    .asRoot, .requires(program: "unshare"), .requires(program: "setpriv"),
+    .timeLimit(.minutes(15)))
+struct AdministratorsFileTests {
+    private static let path = AdministratorsFile.path
+    private static let nobody = AdministratorsFile.nobody
+
+    @Test func `its settings are defaults, and doctor and config list name it`() async throws {
+        let file = try await AdministratorsFile(
+            #"{"container": "all", "client-id": "app", "fixed": {"minimum-policy": "pin"}}"#)
+        let machine = try Machine(tcti: "device:/nonexistent/tpm")
+        let status = try await file.run("status", "--json", on: machine, as: Self.nobody)
+        #expect(try status.json()["container"] == "all", "\(status)")
+        let own = try await file.run(
+            "status", "--json", on: machine, as: Self.nobody,
+            extra: ["LATCHKEY_CONTAINER": "mine"])
+        #expect(try own.json()["container"] == "mine")
+        let list = try await file.run("config", "list", "--json", on: machine, as: Self.nobody)
+        let settings = try #require(list.json()["settings"]?.array)
+        func row(_ name: String) -> JSON? { settings.first { $0["name"]?.string == name } }
+        #expect(
+            row("client-id")
+                == .object([
+                    "name": "client-id", "value": "app", "source": "administrator",
+                    "place": .string(Self.path), "isFixed": false,
+                ]))
+        #expect(
+            row("minimum-policy")
+                == .object([
+                    "name": "minimum-policy", "value": "pin", "source": "administrator",
+                    "place": .string(Self.path), "isFixed": true,
+                ]))
+        let doctor = try await file.run("doctor", "--json", on: machine, as: Self.nobody)
+        let check = try doctor.json()["checks"]?.array?.first { $0["name"] == "settings" }
+        #expect(check?["state"] == "ok")
+        #expect(
+            check?["finding"]?.string
+                == "The administrator's file \(Self.path) sets container, client-id, and fixes minimum-policy."
+        )
+        let without = try await Machine(tcti: "device:/nonexistent/tpm").run("doctor", "--json")
+        #expect(try without.json()["checks"]?.array?.contains { $0["name"] == "settings" } == false)
+    }
+
+    // MARK: Fixed settings
+
+    /// A fixed value, and values that a user may not and may set.
+    struct Rule: Sendable, CustomTestStringConvertible {
+        let name: String
+        let fixed: String
+        let weaker: String
+        let accepted: [String]
+
+        var testDescription: String { "\(name) \(fixed) \(weaker)" }
+        var variable: String { "LATCHKEY_\(name.uppercased().replacing("-", with: "_"))" }
+
+        func json(_ value: String) -> String {
+            let literal = name == "allow-short-pin" ? value : "\"\(value)\""
+            return "{\"\(name)\": \(literal)}"
+        }
+
+        func option(_ value: String) -> [String]? {
+            switch name {
+            case "minimum-policy": nil
+            case "allow-short-pin": value == "true" ? ["--allow-short-pin"] : nil
+            default: ["--\(name)", value]
+            }
+        }
+    }
+
+    private static let rules = [
+        Rule(
+            name: "endpoint", fixed: "https://id.example", weaker: "https://evil.example",
+            accepted: ["https://id.example"]),
+        Rule(name: "client-id", fixed: "app", weaker: "other", accepted: ["app"]),
+        Rule(
+            name: "trusted-origins", fixed: "https://a.example", weaker: "https://b.example",
+            accepted: ["https://a.example"]),
+        Rule(
+            name: "token-isolation", fixed: "auto", weaker: "never", accepted: ["auto", "always"]),
+        Rule(name: "token-isolation", fixed: "always", weaker: "auto", accepted: ["always"]),
+        Rule(name: "allow-short-pin", fixed: "false", weaker: "true", accepted: ["false"]),
+        Rule(name: "allow-short-pin", fixed: "true", weaker: "", accepted: ["true", "false"]),
+        Rule(
+            name: "minimum-policy", fixed: "user-presence", weaker: "none",
+            accepted: ["user-presence", "pin", "biometry-any", "biometry-current-set"]),
+        Rule(name: "minimum-policy", fixed: "pin", weaker: "user-presence", accepted: ["pin"]),
+        Rule(name: "minimum-policy", fixed: "pin", weaker: "biometry-any", accepted: ["pin"]),
+        Rule(
+            name: "minimum-policy", fixed: "biometry-any", weaker: "pin",
+            accepted: ["biometry-any", "biometry-current-set"]),
+        Rule(
+            name: "minimum-policy", fixed: "biometry-current-set", weaker: "biometry-any",
+            accepted: ["biometry-current-set"]),
+    ]
+
+    @Test(arguments: rules)
+    func `a user's option, variable or file cannot weaken a fixed setting`(rule: Rule)
+        async throws
+    {
+        let file = try await AdministratorsFile("{\"fixed\": \(rule.json(rule.fixed))}")
+        func outcomes(_ value: String) async throws -> [(place: String, outcome: Outcome)] {
+            var outcomes: [(place: String, outcome: Outcome)] = []
+            if let option = rule.option(value) {
+                let machine = try Machine(tcti: nil)
+                let command = ["status", "--json"] + option
+                outcomes.append(("--\(rule.name)", try await run(file, command, machine)))
+            }
+            let variable = try await run(
+                file, ["status", "--json"], Machine(tcti: nil), [rule.variable: value])
+            outcomes.append((rule.variable, variable))
+            let machine = try Machine(tcti: nil)
+            let own = machine.directory.path(of: "config/latchkey/config.json")
+            try FileManager.default.createDirectory(
+                atPath: machine.directory.path(of: "config/latchkey"),
+                withIntermediateDirectories: true)
+            try Data(rule.json(value).utf8).write(to: URL(filePath: own))
+            outcomes.append((own, try await run(file, ["status", "--json"], machine)))
+            return outcomes
+        }
+        for value in rule.accepted {
+            for (place, outcome) in try await outcomes(value) {
+                #expect(outcome.status == 0, "\(place) \(value): \(outcome)")
+            }
+        }
+        guard !rule.weaker.isEmpty else { return }
+        for (place, outcome) in try await outcomes(rule.weaker) {
+            #expect(outcome.status == 2, "\(place): \(outcome)")
+            #expect(
+                try outcome.json()["error"]?["message"]?.string
+                    == "Could not read the settings: \(rule.name): \(Self.path) fixes ‘\(rule.fixed)’, and "
+                    + "\(place) sets ‘\(rule.weaker)’.", "\(outcome)")
+        }
+        let set = try await run(
+            file, ["config", "set", rule.name, rule.weaker, "--json"], Machine(tcti: nil))
+        #expect(set.status == 2, "\(set)")
+    }
+
+    private func run(
+        _ file: AdministratorsFile, _ arguments: [String], _ machine: Machine,
+        _ extra: [String: String] = [:]
+    ) async throws -> Outcome {
+        try await file.run(arguments, on: machine, as: Self.nobody, extra: extra)
+    }
+
+    @Test func `a fixed endpoint gets no other origins of the user`() async throws {
+        let file = try await AdministratorsFile(
+            #"{"fixed": {"endpoint": "https://id.example"}}"#)
+        let machine = try Machine(tcti: nil)
+        let outcome = try await file.run(
+            "status", "--trusted-origins", "https://evil.example", "--json", on: machine)
+        #expect(outcome.status == 2)
+        #expect(
+            try outcome.json()["error"]?["message"]?.string?.contains(
+                "trusted-origins: \(Self.path) fixes ‘’") == true, "\(outcome)")
+        // A correction does not need a run without the conflict.
+        let own = machine.directory.path(of: "config/latchkey/config.json")
+        try FileManager.default.createDirectory(
+            atPath: machine.directory.path(of: "config/latchkey"),
+            withIntermediateDirectories: true)
+        try Data(#"{"endpoint": "https://evil.example"}"#.utf8).write(to: URL(filePath: own))
+        #expect(try await file.run("status", on: machine).status == 2)
+        #expect(try await file.run("config", "unset", "endpoint", on: machine).status == 0)
+        #expect(try await file.run("status", on: machine).status == 0)
+    }
+
+    // MARK: The minimum policy
+
+    @Test(arguments: [
+        ["key", "create", "--policy", "none"], ["key", "create"],
+        ["key", "create", "--policy", "user-presence"],
+        ["vault", "store", "v"], ["vault", "store", "v", "--biometrics", "--policy", "pin"],
+        ["vault", "upgrade", "v", "--policy", "pin"], ["vault", "downgrade", "v"],
+        ["credential", "add"], ["enable", "--policy", "pin"],
+        ["locker", "start", "--policy", "pin"],
+        ["locker", "easy-access", "enable", "--policy", "user-presence"],
+        ["passkey", "serve", "--policy", "pin"],
+    ])
+    func `no command creates a key or secret under a policy that does not meet the minimum`(
+        command: [String]
+    ) async throws {
+        let file = try await AdministratorsFile(
+            #"{"fixed": {"minimum-policy": "biometry-any"}}"#)
+        let machine = try Machine(tcti: "device:/nonexistent/tpm")
+        let outcome = try await file.run(
+            command, on: machine,
+            extra: ["LATCHKEY_ENDPOINT": "https://id.example", "LATCHKEY_CLIENT_ID": "app"],
+            input: "secret")
+        // Before the hardware, which would end with 7.
+        #expect(outcome.status == 1, "\(outcome)")
+        #expect(
+            outcome.errors.contains(
+                "does not meet the minimum policy ‘biometry-any’ of \(Self.path)"), "\(outcome)")
+    }
+
+    @Test(.softwareTPM, .requires(program: "swtpm"))
+    func `policies that meet the minimum are used, and the minimum is the default`() async throws {
+        let file = try await AdministratorsFile(#"{"fixed": {"minimum-policy": "pin"}}"#)
+        let machine = try Machine(tcti: SoftwareTPM.current.tcti)
+        let key = try await file.run("key", "create", "--json", on: machine, pins: ["2580"])
+        #expect(try key.json()["policy"] == "pin", "\(key)")
+        let vault = try await file.run(
+            "vault", "store", "v", "--biometrics", "--json", on: machine, pins: ["2580"],
+            input: "secret")
+        #expect(vault.status == 0, "\(vault)")
+    }
+
+    @Test(.softwareTPM, .requires(program: "swtpm"))
+    func `a user's own minimum is a rule too`() async throws {
+        let machine = try Machine(tcti: SoftwareTPM.current.tcti)
+        #expect(try await machine.run("config", "set", "minimum-policy", "pin").status == 0)
+        #expect(try await machine.run("key", "create", "--policy", "none").status == 1)
+        #expect(try await machine.run("key", "create", pins: ["2580"]).status == 0)
+    }
+
+    // MARK: Files that are refused
+
+    enum Fault: String, CaseIterable {
+        case ownFile, ownDirectory, writableFile, writableDirectory, unreadable, hiddenDirectory,
+            link
+    }
+
+    @Test(arguments: Fault.allCases)
+    func `a file that root does not guard, or that cannot be read, ends every program with 2`(
+        fault: Fault
+    ) async throws {
+        let file = try await AdministratorsFile(#"{"container": "all"}"#)
+        let words: String
+        switch fault {
+        case .ownFile:
+            try #require(chown(file.file, Self.nobody, Self.nobody) == 0)
+            words = "\(Self.path) does not belong to root"
+        case .ownDirectory:
+            try #require(chown(file.folder, Self.nobody, Self.nobody) == 0)
+            words = "/etc/latchkey does not belong to root"
+        case .writableFile:
+            try #require(chmod(file.file, 0o646) == 0)
+            words = "other users can write \(Self.path)"
+        case .writableDirectory:
+            try #require(chmod(file.folder, 0o1777) == 0)
+            words = "other users can write /etc/latchkey"
+        case .unreadable:
+            try #require(chmod(file.file, 0o600) == 0)
+            words = "Permission denied"
+        case .hiddenDirectory:
+            try #require(chmod(file.folder, 0o700) == 0)
+            words = "Permission denied"
+        case .link:
+            let target = "\(file.folder)/own.json"
+            try #require(rename(file.file, target) == 0)
+            try #require(chown(target, Self.nobody, Self.nobody) == 0)
+            try #require(symlink("own.json", file.file) == 0)
+            words = "/etc/latchkey/own.json does not belong to root"
+        }
+        for arguments in [["status"], ["config", "list"], ["config", "set", "client-id", "a"]] {
+            let outcome = try await file.run(
+                arguments, on: Machine(tcti: nil), as: Self.nobody)
+            #expect(outcome.status == 2, "\(outcome)")
+            #expect(outcome.errors.contains("Could not read \(Self.path): "), "\(outcome)")
+            #expect(outcome.errors.contains(words), "\(outcome)")
+        }
+        for service in [Products.agent, Products.passkeys] {
+            let outcome = try await file.run(
+                on: Machine(tcti: nil), as: Self.nobody, program: service)
+            #expect(outcome.status == 2, "\(outcome)")
+            #expect(outcome.errors.contains(words), "\(outcome)")
+        }
+    }
+
+    @Test(arguments: [
+        ("{", "it is not a JSON object"), ("[]", "it is not a JSON object"),
+        (#"{"endpont": "x"}"#, "did you mean ‘endpoint’?"),
+        (#"{"fixed": ["endpoint"]}"#, "‘fixed’ is not an object of settings"),
+        (#"{"fixed": {"endpont": "x"}}"#, "did you mean ‘endpoint’?"),
+        (#"{"client-id": "a", "fixed": {"client-id": "b"}}"#, "‘client-id’ is set twice"),
+        (#"{"fixed": {"allow-short-pin": "false"}}"#, "‘allow-short-pin’ is neither true nor"),
+        (#"{"fixed": {"client-id": 7}}"#, "‘client-id’ is not a string"),
+        (#"{"fixed": {"minimum-policy": "strong"}}"#, "minimum-policy: ‘strong’ is not none"),
+    ])
+    func `a malformed file is an error that names it`(text: String, words: String) async throws {
+        let file = try await AdministratorsFile(text)
+        let outcome = try await file.run("status", on: Machine(tcti: nil), as: Self.nobody)
+        #expect(outcome.status == 2, "\(outcome)")
+        #expect(outcome.errors.contains(words) && outcome.errors.contains(Self.path), "\(outcome)")
+    }
+
+    @Test func `no variable names another file`() async throws {
+        let machine = try Machine(tcti: nil)
+        let file = try await AdministratorsFile(#"{"fixed": {"client-id": "app"}}"#)
+        let own = machine.directory.path(of: "etc")
+        let outcome = try await file.run(
+            "config", "get", "client-id", on: machine, as: Self.nobody,
+            extra: [
+                "XDG_CONFIG_DIRS": own, "LATCHKEY_CONFIG": "\(own)/config.json",
+                "LATCHKEY_CLIENT_ID": "",
+            ])
+        #expect(outcome.output == "app\n", "\(outcome)")
+    }
+
+    @Test func `the user's file has no fixed settings`() async throws {
+        let machine = try Machine(tcti: nil)
+        #expect(try await machine.run("config", "set", "client-id", "a").status == 0)
+        try Data(#"{"fixed": {}}"#.utf8).write(
+            to: URL(filePath: machine.directory.path(of: "config/latchkey/config.json")))
+        let outcome = try await machine.run("status")
+        #expect(outcome.status == 2)
+        #expect(outcome.errors.contains("‘fixed’ is not a setting"), "\(outcome)")
+    }
+}

@@ -1,0 +1,133 @@
+import FoundationEssentials
+import Glibc
+import Latchkey
+import LatchkeyServices
+import LatchkeySimulators
+import LatchkeyTesting
+import Testing
+
+/// The next step of each error, followed literally: a test puts the machine into the state, runs the
+/// commands that the advice names, and expects that the command then succeeds.
+@Suite(.timeLimit(.minutes(15)))
+struct AdviceTests {
+    /// Actions that this suite does not follow, with the reason.
+    private static let elsewhere: [Recovery.Action: String] = [
+        .reportDiagnosis: "a person reports the output",
+        .restartReader: "needs systemd and a fingerprint reader",
+        .enterPINHere: "needs a reader with a PIN pad",
+        .enterPINAtReader: "needs a token whose driver prompts for the PIN",
+        .chooseSlot: "needs a PIV card whose slot has a key",
+        .unblockPIN: "SoftHSM2 has no limit; YubiKeyCommandTests unblocks a card",
+        .forgetKey: "needs a card that cannot delete keys; YubiKeyCommandTests forgets one",
+        .useModuleHere: "only an app passes a token's key to OpenSSL",
+        .requireFinger: "needs a finger; AttestationCommandTests follows it",
+        .enrolBroker: "needs a finger; AttestationCommandTests follows it",
+        .disable: "needs a key with another policy, so a finger; LoginCommandTests disables one",
+        .showAttestation: "after it, a person asks the server's operator",
+        .chooseIssuer: "needs a certified TPM; AttestationCommandTests passes --issuer",
+        .enrolAttestation: "needs a certified TPM; AttestationCommandTests follows it",
+        .forgetAttestation: "needs an operator who replaces the server's authority",
+        .listPasskeys: "only latchkey-passkeys creates what the list shows",
+        .deletePasskey: "only latchkey-passkeys creates a passkey, which must then be damaged",
+        .listSSHKeys: "only if another process removes the key at the same time",
+    ]
+
+    @Test(.softwareTPM, .requires(program: "tpm2_changeauth"), arguments: AdviceRow.ofTheTPM)
+    func `the advice about a TPM leads to success`(_ row: AdviceRow) async throws {
+        try await row.follow(Advised(machine: Machine(tcti: SoftwareTPM.current.tcti)))
+    }
+
+    @Test(
+        .requires(program: "softhsm2-util"), .requires(program: "pkcs11-tool"),
+        arguments: AdviceRow.ofTokens)
+    func `the advice about a token leads to success`(_ row: AdviceRow) async throws {
+        let (machine, token) = try await Machine.withToken()
+        try await row.follow(Advised(machine: machine))
+        withExtendedLifetime(token) {}
+    }
+
+    @Test(.softwareTPM, .requires(program: "python3"), arguments: AdviceRow.ofServers)
+    func `the advice about a server leads to success`(_ row: AdviceRow) async throws {
+        try await Machine.withServer { try await row.follow(Advised(machine: $0)) }
+    }
+
+    @Test func `each action is followed, or has a reason why not`() {
+        let rows = AdviceRow.ofTheTPM + AdviceRow.ofTokens + AdviceRow.ofServers
+        let followed = Set(rows.flatMap(\.actions))
+        for action in Recovery.Action.allCases {
+            #expect(followed.contains(action) == (Self.elsewhere[action] == nil), "\(action)")
+        }
+    }
+
+    /// `commands.txt` has the commands and options of the tool; ``RecordedInterfaceTests`` compares
+    /// it with the tool.
+    @Test func `each command that a message names exists, with its options`() throws {
+        let interface = try RecordedCommands()
+        var count = 0
+        for (place, line) in try SourceLines.all() {
+            for command in line.matches(of: /‘(?:sudo )?latchkey ([^’]+)/) {
+                count += 1
+                let fault = interface.fault(of: command.output.1)
+                #expect(fault == nil, "\(place): \(command.output.0)")
+            }
+        }
+        #expect(count > 100)
+    }
+
+    /// The commands of the advice that name no command of the tool.
+    @Test(
+        .softwareTPM, .serialized, .requires(program: "tpm2_changeauth"),
+        .enabled(if: geteuid() == 0, "the commands write to /run"), arguments: [false, true])
+    func `the storage root key of an owner with a password is created as advised`(
+        inDoctor: Bool
+    ) async throws {
+        let tpm = try SoftwareTPM.current
+        var advised = Advised(machine: try Machine(tcti: tpm.tcti))
+        advised.typed = "an owner password"
+        try await program(
+            "tpm2_changeauth", ["-c", "owner", advised.typed],
+            environment: ["TPM2TOOLS_TCTI": tpm.tcti])
+        let create = ["key", "create", "--policy", "none"]
+        var command: String
+        if inDoctor {
+            let checks = try await advised.machine.run("doctor", "--json").json()["checks"]?.array
+            let check = try #require(checks?.first { $0["name"] == "srk" })
+            command = try #require(check["advice"]?.string)
+        } else {
+            command = try await advised.advice(of: create, status: 7)
+            // “For a TPM other than the machine's, add -T and its TCTI.”
+            advised.machine.environment["TPM2TOOLS_TCTI"] = tpm.tcti
+        }
+        command = String(command[try #require(command.firstRange(of: "sudo ")).lowerBound...])
+            .replacing(/\. For a TPM .*$/, with: "")
+        defer { unlink("/run/latchkey-srk.context") }
+        try await advised.shell(command)
+        try await advised.succeed(create)
+    }
+
+    @Test(.softwareTPM, .requires(program: "tpm2_createprimary"))
+    func `the password of a storage root key is removed as advised`() async throws {
+        let tpm = try SoftwareTPM.current
+        var advised = Advised(machine: try Machine(tcti: tpm.tcti))
+        let context = advised.machine.directory.path(of: "srk")
+        for (name, arguments) in [
+            (
+                "tpm2_createprimary",
+                [
+                    "-Q", "-C", "o", "-g", "sha256", "-G", "ecc256:aes128cfb", "-p", "secret", "-a",
+                    "fixedtpm|fixedparent|sensitivedataorigin|userwithauth|noda|restricted|decrypt",
+                    "-c", context,
+                ]
+            ),
+            ("tpm2_evictcontrol", ["-Q", "-C", "o", "-c", context, "0x81000001"]),
+        ] {
+            try await program(name, arguments, environment: ["TPM2TOOLS_TCTI": tpm.tcti])
+        }
+        let create = ["key", "create", "--policy", "none"]
+        let advice = try await advised.advice(of: create, status: 7)
+        let command = advice[try #require(advice.firstRange(of: "sudo ")).lowerBound...]
+        advised.machine.environment["TPM2TOOLS_TCTI"] = tpm.tcti
+        try await advised.shell(String(command))
+        try await advised.succeed(create)
+    }
+}
