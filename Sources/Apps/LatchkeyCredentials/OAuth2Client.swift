@@ -86,7 +86,7 @@ public struct OAuth2Client: Sendable {
             guard try token.context.issuer == issuer, try token.context.clientID == clientID else {
                 throw CredentialError(
                     code: .refused, reason: "the token belongs to another server or client",
-                    recovery: "Use the ‘oauth2’ of a credential of that server and client.")
+                    recovery: "Use an OAuth2Client of that server and client.")
             }
             return try await body(store.server(of: token.context))
         } catch {

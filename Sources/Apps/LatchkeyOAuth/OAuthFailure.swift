@@ -61,7 +61,7 @@ package enum OAuthFailure: Error, Sendable {
     fileprivate var underlying: UnderlyingError? {
         switch self {
         case .transport(let error): error.underlying
-        case .authorization(.noPort(_, let cause)): UnderlyingError(layer: "nio", text: cause)
+        case .authorization(.noPort(_, let cause)): UnderlyingError(layer: "socket", text: cause)
         case .invalidAddress, .refused, .malformed, .metadata, .missingEndpoint, .idToken, .tokens,
             .authorization, .attestation:
             nil

@@ -13,6 +13,7 @@ struct AdviceTests {
     /// Actions that this suite does not follow, with the reason.
     private static let elsewhere: [Recovery.Action: String] = [
         .reportDiagnosis: "a person reports the output",
+        .forwardLogin: "needs an ssh client; DeviceLoginTests checks the text",
         .restartReader: "needs systemd and a fingerprint reader",
         .enterPINHere: "needs a reader with a PIN pad",
         .enterPINAtReader: "needs a token whose driver prompts for the PIN",

@@ -148,10 +148,10 @@ struct OddServerTests {
             let id = try await credential(machine, server)
             try await machine.require("credential", "refresh", id)
             let refused = try await machine.run("credential", "revoke", id, "--json")
-            #expect(refused.output.contains("no usable ‘revocation_endpoint’"), "\\(refused)")
+            #expect(refused.output.contains("no usable ‘revocation_endpoint’"), "\(refused)")
             try server.set(#"{"metadata": {"token_endpoint": \#(value)}}"#)
             let outcome = try await machine.run("credential", "refresh", id, "--json")
-            #expect(outcome.output.contains("‘token_endpoint’"), "\\(outcome)")
+            #expect(outcome.output.contains("‘token_endpoint’"), "\(outcome)")
         }
     }
 

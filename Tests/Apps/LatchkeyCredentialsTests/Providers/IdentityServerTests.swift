@@ -40,7 +40,8 @@ struct IdentityServerTests {
             let store = try await bench.start(
                 transport: CurlTransport(), configuration: CredentialConfiguration())
             let context = Token.Context(issuer: server.endpoint, clientID: server.clientID)
-            let first = try Token(response: try await FormBrowser.tokenResponse(of: server), context: context)
+            let first = try Token(
+                response: try await FormBrowser.tokenResponse(of: server), context: context)
             let client = try store.store(first).oauth2
             let refreshToken = try #require(first.refreshToken)
             let token = try await Token.from(refreshToken: refreshToken, using: client)
