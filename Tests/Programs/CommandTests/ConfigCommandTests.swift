@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import LatchkeySimulators
+import LatchkeyTesting
 import Testing
 
 /// `latchkey config` and the user's configuration file.
