@@ -68,6 +68,28 @@ import Testing
         }
     }
 
+    /// The data of a revoked enrolment is lost, and an app's session proves a refresh token only.
+    @Test func `the browser's session revokes no enrolment, and one after a login does`()
+        async throws
+    {
+        try await TestServer.run { server in
+            let device = try await server.enrolledDevice()
+            let (opened, loggedIn) = (TestBrowser(server: server), TestBrowser(server: server))
+            _ = try await opened.get(address(server.login(), on: server))
+            _ = try await loggedIn.loginToSettings("alice")
+            for (browser, status) in [(opened, 403), (loggedIn, 303)] {
+                let page = try await browser.get("/settings/locker")
+                let answer = try await browser.post(
+                    "/settings/locker",
+                    [
+                        "csrf_token": page.hiddenField("csrf_token"), "x_action": "revoke",
+                        "x_enrolment_id": device.id,
+                    ])
+                #expect(answer.status == status)
+            }
+        }
+    }
+
     @Test func `it replaces another user's session in the browser`() async throws {
         try await TestServer.run { server in
             let browser = TestBrowser(server: server)

@@ -9,7 +9,7 @@ import LatchkeyJOSE
 /// The app exchanges its refresh token for a token that works once. It opens the authorization
 /// endpoint in a browser with `response_type=none` and that token as the `login_hint`. The browser
 /// then has a session for the settings pages, which ends with the app's session. It cannot log in
-/// to other apps.
+/// to other apps or revoke enrolments.
 struct AppSessionEndpoint: Sendable {
     /// The `response_type` of a request without an answer to the app.
     static let type = "none"

@@ -169,6 +169,8 @@ struct DeviceList: Sendable {
     let done: String
     /// The form's member with the device's ID.
     let member: String
+    /// Whether the action needs a login on this server's own page: it cannot be undone.
+    var needsLogin = false
 
     static let biometric = DeviceList(
         title: "Biometric login",
@@ -181,5 +183,5 @@ struct DeviceList: Sendable {
         lead: { "Apps on these devices keep data that only <strong>\($0)</strong> can open." },
         empty: "No device is enrolled.", path: "locker", button: "Revoke",
         consequence: "Its data can never be opened again.", action: "revoke", done: "revoked",
-        member: "x_enrolment_id")
+        member: "x_enrolment_id", needsLogin: true)
 }

@@ -100,6 +100,9 @@ struct SettingsPages: Sendable {
 
     /// Revokes an enrolment: `x_action=revoke`, `x_enrolment_id`. The device can no longer open its
     /// locker, and its easy access and background sessions end.
+    ///
+    /// A session that an app opened cannot: it proves a refresh token only, and the data would be
+    /// lost.
     func revokeEnrolment(
         _ request: Request, _ context: IdentityContext, _ locker: LockerServices
     ) async throws -> Response {
@@ -139,6 +142,7 @@ struct SettingsPages: Sendable {
         let cookies = services.cookies(of: request)
         guard let session = try await services.session(cookies) else { return .seeOther("/login") }
         guard services.forms.accepts(form, cookies, for: .settings) else { return forgery }
+        guard session.grantID == nil || !kind.needsLogin else { return loginNeeded }
         guard form["x_action"] == kind.action, let id = form[kind.member] else {
             throw OAuthError.invalidRequest("x_action and \(kind.member) are required")
         }
@@ -181,6 +185,14 @@ struct SettingsPages: Sendable {
 
     private static func minute(_ date: Date) -> String {
         "\(day(date)) \(date.formatted(.iso8601.time(includingFractionalSeconds: false)).prefix(5)) UTC"
+    }
+
+    private var loginNeeded: Response {
+        Page.message(
+            title: "Log in to revoke a device",
+            text:
+                "An app opened this page. Log out on the settings page, log in, and revoke the device again."
+        ).response(status: .forbidden)
     }
 
     private var forgery: Response {
