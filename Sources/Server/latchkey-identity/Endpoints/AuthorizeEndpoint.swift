@@ -49,10 +49,14 @@ struct AuthorizeEndpoint: Sendable {
                 return page(
                     authorization, request, cookies, username: form["username"], problem: problem)
             case .success(let user):
+                // Only a login on this page continues a session: an earlier session of the browser
+                // does not show that the user is present.
+                let continued = try await services.grants.continued(by: authorization, of: user)
                 let response = login.remember(
                     user,
                     try await redirect(
-                        authorization, user: user, authTime: services.clock.timestamp))
+                        authorization, user: user, authTime: services.clock.timestamp,
+                        continuing: continued))
                 return authorization.suppressesSession
                     ? response : try await login.start(user, cookies, response)
             }
@@ -80,12 +84,13 @@ struct AuthorizeEndpoint: Sendable {
         }
     }
 
-    private func redirect(_ authorization: AuthorizationRequest, user: User, authTime: Double)
-        async throws -> Response
-    {
+    /// - Parameter continued: The ID of the grant that the login continues; nil for a new one.
+    private func redirect(
+        _ authorization: AuthorizationRequest, user: User, authTime: Double,
+        continuing continued: String? = nil
+    ) async throws -> Response {
         let code = OpaqueToken.alphanumeric()
         let now = services.clock.timestamp
-        let continued = try await services.grants.continued(by: authorization, of: user)
         try await services.grants.insert(
             AuthorizationCode(
                 digest: OpaqueToken.digest(code),
