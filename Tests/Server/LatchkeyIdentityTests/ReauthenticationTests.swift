@@ -66,6 +66,20 @@ import Testing
         }
     }
 
+    @Test(arguments: ["openid", "openid https://authgear.com/scopes/full-access profile"])
+    func `a login with other scopes begins another session, with these scopes`(scope: String)
+        async throws
+    {
+        try await TestServer.run { server in
+            let session = try await server.login()
+            let request = try request(session.id, scope: scope)
+            let answer = try await server.exchange(code: code(request, on: server), request)
+                .success()
+            #expect(answer["scope"]?.string == scope)
+            #expect(try Tokens(answer).claims["sid"] != session.claims["sid"])
+        }
+    }
+
     @Test func `a session that has ended is not continued`() async throws {
         try await TestServer.run { server in
             let session = try await server.login()

@@ -136,11 +136,16 @@ struct GrantStore: Sendable {
     }
 
     /// The grant that a login continues; nil if the login begins one, or the grant has ended.
+    ///
+    /// The new access token has the grant's scopes. A request of other scopes therefore begins a
+    /// grant; `offline_access` makes no difference, because the grant keeps its refresh token.
     func continued(by request: AuthorizationRequest, of user: User) async throws -> String? {
         guard let id = request.hintedGrantID, let session = try await session(grantID: id),
             session.user.id == user.id, session.grant.clientID == request.client.id,
             // A session of the locker ends with its own proof.
-            session.grant.enrolmentID == nil
+            session.grant.enrolmentID == nil,
+            session.grant.scopes.symmetricDifference(request.scopes)
+                .isSubset(of: [Scope.offlineAccess])
         else { return nil }
         return id
     }
