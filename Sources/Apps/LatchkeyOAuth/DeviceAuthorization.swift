@@ -16,6 +16,7 @@ package struct DeviceAuthorization: Sendable {
     let deviceCode: String
     /// The code that the user enters on ``page``: at most 64 bytes, visible characters.
     package let userCode: String
+    /// The page on which the user logs in. ``OAuthClient/authorizeDevice(scope:)`` checks its origin.
     package let page: Endpoint
     /// The page with the code in its address, if the server has one.
     package let pageWithCode: Endpoint?

@@ -6,7 +6,8 @@ extension OAuthClient {
     /// The number of requests in a row without a response after which the login fails.
     private static var failureLimit: Int { 5 }
 
-    /// Requests the codes of a login (section 3.1).
+    /// Requests the codes of a login (section 3.1). The page to which the user takes the code is of
+    /// the server too: a malicious server could name another server's page, with a code from there.
     package func authorizeDevice(scope: String) async throws(LatchkeyError<Code>)
         -> DeviceAuthorization
     {
@@ -16,6 +17,8 @@ extension OAuthClient {
         guard let authorization = DeviceAuthorization(members) else {
             throw LatchkeyError(.malformed)
         }
+        try checkOrigin(
+            of: [authorization.page] + (authorization.pageWithCode.map { [$0] } ?? []))
         return authorization
     }
 
@@ -25,7 +28,10 @@ extension OAuthClient {
     /// A malicious server can name an honest server's endpoint for codes and its own token endpoint,
     /// and so get the honest server's tokens. No response names the issuer, unlike in RFC 9207.
     package func checkDeviceEndpoints() throws(LatchkeyError<Code>) {
-        let endpoints = [try endpoint(.deviceAuthorization), try endpoint(.token)]
+        try checkOrigin(of: [endpoint(.deviceAuthorization), endpoint(.token)])
+    }
+
+    private func checkOrigin(of endpoints: [Endpoint]) throws(LatchkeyError<Code>) {
         do throws(MetadataFlaw) {
             try metadata.check(deviceCodesGoTo: endpoints, additionalOrigins: additionalOrigins)
         } catch {

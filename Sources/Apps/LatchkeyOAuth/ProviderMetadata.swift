@@ -138,7 +138,7 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
         }
     }
 
-    /// Checks that the endpoints of a login on any device are of the server, also if its
+    /// Checks that the endpoints and pages of a login on any device are of the server, also if its
     /// authorization responses name their issuer: such a login has none.
     package func check(deviceCodesGoTo endpoints: [Endpoint], additionalOrigins: Set<String>)
         throws(MetadataFlaw)
@@ -197,7 +197,7 @@ package enum MetadataFlaw: Error, Hashable, Sendable {
     case issuer(String, expected: String)
     /// It sends secrets to an origin that is neither the issuer's nor configured.
     case origin(String, issuer: String)
-    /// An endpoint of a login on any device is at an origin that is neither the issuer's nor
+    /// An endpoint or page of a login on any device is at an origin that is neither the issuer's nor
     /// configured.
     case deviceOrigin(String, issuer: String)
 
@@ -211,7 +211,7 @@ package enum MetadataFlaw: Error, Hashable, Sendable {
             )
         case .deviceOrigin(let origin, let issuer):
             (
-                "the server ‘\(issuer)’ names an endpoint at ‘\(origin)’, another origin, for a login on any device",
+                "the server ‘\(issuer)’ names an address at ‘\(origin)’, another origin, for a login on any device",
                 Self.otherOrigin(of: issuer)
             )
         case .origin(let origin, let issuer):

@@ -161,7 +161,9 @@ struct DeviceGrantTests {
             {"device_code": "d", "user_code": "ÄB 12", "verification_uri": "http://127.0.0.1:1/device",
              "verification_uri_complete": "https://a.test/d?user_code=x", "expires_in": \(stated)}
             """
-        let client = try client(RecordingTransport([.json(body)]))
+        let client = try client(
+            RecordingTransport([.json(body)]),
+            origins: ["http://127.0.0.1:1", "https://a.test"])
         let authorization = try await client.authorizeDevice(scope: "openid")
         #expect(authorization.lifetime.components.seconds == seconds)
         #expect(authorization.userCode == "ÄB 12")
@@ -202,5 +204,21 @@ struct DeviceGrantTests {
             wire, foreign, named: named, origins: ["https://honest.test"])
         _ = try await listing.authorizeDevice(scope: "openid")
         #expect(wire.recordings.count == 1)
+    }
+
+    /// An attacker's server that has requested a code at an honest server does not get the user to
+    /// enter it there.
+    @Test(arguments: ["verification_uri", "verification_uri_complete"], [true, false])
+    func `a page at another origin is refused unless the configuration lists the origin`(
+        member: String, named: Bool
+    ) async throws {
+        let response = Self.response([member: "https://honest.test/device?user_code=x"])
+        await #expect(throws: login(.invalidResponse)) {
+            try await client(RecordingTransport([response]), named: named)
+                .authorizeDevice(scope: "openid")
+        }
+        let listing = try client(
+            RecordingTransport([response]), named: named, origins: ["https://honest.test"])
+        _ = try await listing.authorizeDevice(scope: "openid")
     }
 }
