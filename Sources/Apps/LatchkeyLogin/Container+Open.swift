@@ -19,7 +19,8 @@ extension Container {
     ///
     /// The server issues a token that opens the page once. The browser gets it by a redirect from a
     /// port of this process, as in ``authorize(_:reason:)``, so that it is not in the browser's
-    /// arguments.
+    /// arguments. Where the system does not show which user a connection belongs to, the page does not
+    /// open, and the call ends with `timedOut`.
     ///
     /// - Parameters:
     ///   - uiLocales: BCP 47 language tags in order of preference.

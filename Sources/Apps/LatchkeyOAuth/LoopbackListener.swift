@@ -9,7 +9,8 @@ internal import Synchronization
 /// Connections of other users of the machine are closed when they are accepted, and do not count
 /// for the limit. Two requests end the wait: a GET of ``path`` with the right `state`, and a second
 /// GET of the link. Every other request gets an error page and changes nothing. For a page without
-/// an answer, the first redirect ends the wait.
+/// an answer, the first redirect ends the wait. Its URL contains a secret, so that only programs that
+/// are certainly this user's are redirected.
 struct LoopbackListener: Sendable {
     /// The path of the redirect URI.
     static let path = "/callback"
@@ -31,6 +32,7 @@ struct LoopbackListener: Sendable {
     ///   - port: The port; nil for a free one.
     ///   - page: Returns the URL of the login page for a redirect URI.
     ///   - endsWhenOpened: Whether the redirect to the page ends the wait; the answer is the page.
+    ///     The page's URL is then secret.
     ///   - notify: Shows the user why a request was refused, once for each cause.
     ///   - accept: Parses the query of a request; nil if it is not a response to the authorization
     ///     request.
@@ -60,7 +62,8 @@ struct LoopbackListener: Sendable {
         let link = OneTimeLink()
         let notices = LoopbackNotices { notify($0.text(port: port)) }
         let responder = RedirectResponder(
-            link: link, page: page(origin + path), accept: accept, notices: notices, end: end)
+            link: link, page: page(origin + path), isSecret: endsWhenOpened, accept: accept,
+            notices: notices, end: end)
         let server = ConnectionServer(socket, limit: connectionLimit) { connection in
             let owner = LoopbackPeer(connection: connection)?.owner ?? .otherUser(nil)
             if case .otherUser(let user) = owner {
@@ -124,7 +127,8 @@ struct LoopbackListener: Sendable {
 }
 
 /// The URL that is passed to the browser. It redirects programs of this user to the login page.
-/// Where the system does not show which user a program belongs to, it redirects once.
+/// Where the system does not show which user a program belongs to, it redirects once, and not to a
+/// secret page.
 ///
 /// Every user of the machine can read the arguments of a program (proc(5), `/proc/PID/cmdline`).
 /// With the URL of the login page, another user could finish the login with another account.

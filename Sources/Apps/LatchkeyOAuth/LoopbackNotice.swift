@@ -6,6 +6,8 @@ internal import Synchronization
 enum LoopbackNotice: Hashable, Sendable {
     /// A program of this other user connected.
     case otherUser(UInt32)
+    /// The system does not show which user's program asked for a page whose URL contains a secret.
+    case unknownUser
     /// A response to an authorization request has no `state`. It has this error, or a code.
     case noState(OAuth2Error?)
     /// A response to an authorization request has another `state`.
@@ -38,6 +40,9 @@ enum LoopbackNotice: Hashable, Sendable {
                 + "because only your own programs can complete the login. If that was your browser, use a browser "
                 + "that runs on this machine as your user, or on another computer after ‘\(Self.tunnel(port))’ "
                 + "there."
+        case .unknownUser:
+            "The system does not show which user's program opened this link at port \(port). The page's address "
+                + "contains a secret, so it was not sent. Stop, open the page in your browser, and log in there."
         case .noState(let error?):
             "The browser brought an error without ‘state’ to this login: ‘\(error.error)’"
                 + (error.description.map { " (\($0))" } ?? "")
@@ -59,7 +64,7 @@ enum LoopbackNotice: Hashable, Sendable {
 
 /// Reports each kind of notice once, so that a hostile program cannot fill the terminal.
 final class LoopbackNotices: Sendable {
-    private enum Kind { case otherUser, noState, otherState }
+    private enum Kind { case otherUser, unknownUser, noState, otherState }
 
     private let reported = Mutex<Set<Kind>>([])
     private let report: @Sendable (LoopbackNotice) -> Void
@@ -72,6 +77,7 @@ final class LoopbackNotices: Sendable {
         let kind: Kind =
             switch notice {
             case .otherUser: .otherUser
+            case .unknownUser: .unknownUser
             case .noState: .noState
             case .otherState: .otherState
             }

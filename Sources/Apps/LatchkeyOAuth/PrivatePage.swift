@@ -28,7 +28,8 @@ package struct PrivatePage: Sendable {
     ///
     /// The browser gets a link to a port of this process, as for a login
     /// (``AuthorizationRequest/grant(at:in:)``): other users can read the browser's arguments, so
-    /// the arguments contain no secret.
+    /// the arguments contain no secret. Where the system does not show which user opened a
+    /// connection, the page does not open.
     ///
     /// - Throws: ``AuthorizationFailure``, or the error of ``Browser/open(_:)``.
     package func open(in browser: any Browser, within timeout: Duration) async throws {

@@ -8,6 +8,9 @@ struct RedirectResponder: Sendable {
     let link: OneTimeLink
     /// The URL of the login page.
     let page: String
+    /// Whether the page's URL contains a secret, so that only a program that is certainly this
+    /// user's gets it.
+    var isSecret = false
     /// Parses the query of a request; nil if it is not a response to the authorization request.
     let accept: @Sendable (_ query: String) -> AuthorizationAnswer?
     let notices: LoopbackNotices
@@ -34,8 +37,12 @@ struct RedirectResponder: Sendable {
 
     /// The user's own programs may open the link any number of times, for example in a second
     /// browser. Where the system does not show which user a program belongs to, only the first
-    /// request is redirected; a second ends the login.
+    /// request is redirected; a second ends the login. A secret page is then not shown.
     func start(forKnownUser isKnown: Bool) -> RedirectReply {
+        guard isKnown || !isSecret else {
+            notices.add(.unknownUser)
+            return .unknownUser
+        }
         guard isKnown || link.use() else {
             end(.failure(.linkReused))
             return .linkReused
@@ -75,6 +82,9 @@ struct RedirectReply: Equatable {
         .gone, "The login was stopped",
         "This link works once and was opened before. If you did not open it, another user tried to use your login."
     )
+    static let unknownUser = RedirectReply(
+        .forbidden, "The page was not opened",
+        "The system does not show which user opened this link, and the page's address is secret.")
     static let notFound = RedirectReply(
         .notFound, "Page not found", "This address is only for one login.")
     static let notAllowed = RedirectReply(

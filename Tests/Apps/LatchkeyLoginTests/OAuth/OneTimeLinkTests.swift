@@ -59,6 +59,18 @@ struct OneTimeLinkTests {
         #expect(ends.withLock { $0 } == [.failure(.linkReused)])
     }
 
+    @Test func `if the user of a connection is unknown, a secret page is not shown`() {
+        let notices = Mutex<[LoopbackNotice]>([])
+        let responder = RedirectResponder(
+            link: OneTimeLink(), page: "https://identity.test/authorize?token=t", isSecret: true,
+            accept: { _ in nil },
+            notices: LoopbackNotices { notice in notices.withLock { $0.append(notice) } },
+            end: { _ in })
+        #expect(responder.start(forKnownUser: false) == .unknownUser)
+        #expect(responder.start(forKnownUser: true).location == responder.page)
+        #expect(notices.withLock { $0 } == [.unknownUser])
+    }
+
     @Test func `other requests do not use up the link`() async throws {
         try await withListener { listener async throws in
             #expect(
