@@ -100,7 +100,9 @@ extension Container {
             let token = try server.client.claims(
                 of: compact, now: configuration.now(), serverDate: response.date)
             guard token.sub == stored.userID else { throw LoginError.userMismatch }
-            try stepUp?.check(token, with: server.client.idTokens, now: configuration.now())
+            try stepUp?.check(
+                token, with: server.client.idTokens, now: configuration.now(),
+                serverDate: response.date)
             return token.sub
         }
         // Records that the server requires an audience, so that later metadata cannot withdraw

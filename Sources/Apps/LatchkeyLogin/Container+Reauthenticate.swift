@@ -134,7 +134,8 @@ extension Container {
         _ = try login.tokens.checked(for: LoginErrorCode.self)
         let token = try await verifiedIDToken(of: login, from: server)
         try stepUp.check(token.sub)
-        try stepUp.check(token, with: server.client.idTokens, now: now)
+        try stepUp.check(
+            token, with: server.client.idTokens, now: now, serverDate: login.serverDate)
         let user = try await server.userInfo(of: stepUp.userID, access: access)
         let compact = try login.tokens.required(.idToken, for: LoginErrorCode.self)
         try await keep(idToken: compact, of: stepUp.userID)
@@ -166,12 +167,18 @@ struct StepUp: Sendable {
         guard user == userID else { throw .otherUser }
     }
 
+    /// - Parameter serverDate: The server's clock when it sent the token, if known.
     /// - Throws: ``LoginError`` with code `invalidToken` if the user was authenticated too long
-    ///   ago.
+    ///   ago, or the token was issued before the app requested it: a login with a key has no nonce
+    ///   that shows that the token is new.
     func check(
-        _ token: IDToken, with validator: IDTokenValidator, now: Date
+        _ token: IDToken, with validator: IDTokenValidator, now: Date, serverDate: Date?
     ) throws(LoginError) {
         do throws(IDTokenFlaw) {
+            let age = (serverDate ?? now).timeIntervalSince1970 - token.iat
+            guard age <= max(0, now.timeIntervalSince(begun)) + IDTokenValidator.leeway else {
+                throw IDTokenFlaw.tooOld
+            }
             try validator.checkLogin(
                 token, since: begun, maximumAge: TimeInterval(maximumAge), now: now)
         } catch {

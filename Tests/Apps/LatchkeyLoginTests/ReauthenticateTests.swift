@@ -124,6 +124,26 @@ import Testing
         }
     }
 
+    /// With the key there is no nonce: an earlier token that has not expired would be accepted.
+    @Test(arguments: [true, false], [true, false])
+    func `an ID token from before the request is refused`(usesKey: Bool, saysItsTime: Bool)
+        async throws
+    {
+        try await Bench.with { bench in
+            let presence = ScriptedPresence(pins: Bench.pin, Bench.pin)
+            let (container, before) = try await loggedIn(
+                bench, presence: presence, isEnabled: true)
+            await bench.identity.set {
+                $0.saysItsTime = saysItsTime
+                $0.idTokenAge = 200
+            }
+            await #expect(throws: login(.invalidToken)) {
+                try await container.reauthenticate(.init(usesBiometric: usesKey))
+            }
+            #expect(try await container.authTime == before)
+        }
+    }
+
     @Test(arguments: [Bool?.none, false])
     func `a server that cannot authenticate the user again shows no page`(claim: Bool?)
         async throws

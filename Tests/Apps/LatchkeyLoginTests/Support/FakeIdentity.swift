@@ -45,6 +45,8 @@ actor FakeIdentity: HTTPTransport {
         var issuesPageTokens = true
         /// How long ago the visitor logged in, in seconds: it ignores `max_age`.
         var loginAge = 0
+        /// How long ago it issued the ID tokens that it sends, in seconds.
+        var idTokenAge = 0
     }
 
     struct Identity: Sendable {
@@ -272,7 +274,7 @@ actor FakeIdentity: HTTPTransport {
     private func idToken(
         of userID: String, nonce: String? = nil, _ access: String? = nil
     ) async -> String {
-        let seconds = Int(now.timeIntervalSince1970)
+        let seconds = Int(now.timeIntervalSince1970) - manner.idTokenAge
         let claims = IDClaims(
             iss: manner.issuer ?? Self.address, sub: userID, aud: manner.audience,
             exp: seconds + 300,
