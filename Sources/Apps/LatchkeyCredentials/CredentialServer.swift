@@ -17,11 +17,7 @@ struct CredentialServer: Sendable {
     func exchange(_ token: Token, at now: Date) async throws(CredentialError) -> RefreshAnswer {
         guard let refreshToken = token.refreshToken else { throw .missing("refresh token") }
         let client = try await client
-        // Reads the keys first, because a failure after the exchange would cost the refresh token.
-        if token.idToken != nil {
-            try client.checkIDTokenAlgorithms()
-            _ = try await providers.keys(of: client)
-        }
+        if token.idToken != nil { try await readKeys() }
         let response: ServerResponse<CredentialErrorCode>
         do {
             response = try await client.refresh(refreshToken)
@@ -29,6 +25,14 @@ struct CredentialServer: Sendable {
             throw error.ofRefresh
         }
         return try token.refreshed(by: response.tokens(), at: now, serverDate: response.date)
+    }
+
+    /// Reads what validates an ID token, before an exchange that may bring one: a failure after the
+    /// exchange could cost the refresh token.
+    func readKeys() async throws(CredentialError) {
+        let client = try await client
+        try client.checkIDTokenAlgorithms()
+        _ = try await providers.keys(of: client)
     }
 
     /// Checks that a refreshed token belongs to the same user and login (OpenID Connect Core

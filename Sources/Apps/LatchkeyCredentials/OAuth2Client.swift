@@ -110,23 +110,32 @@ extension Token {
     /// Uses a refresh token that the app has from elsewhere, for example from an earlier version of
     /// the app. Store the result at once: most servers accept a refresh token once.
     ///
-    /// An ID token in the response is validated with the server's keys.
+    /// An ID token in the response is validated with the server's keys, which are read first.
     ///
     /// - Throws: ``CredentialError``: `signInAgain` if the server refuses the refresh token,
-    ///   `invalidResponse`, `invalidToken`. The refresh token may then be used up.
+    ///   `unsupported`, `network`, `invalidResponse`, `invalidToken`. The server may then have
+    ///   replaced the refresh token. Until this process ends, the client's store keeps the new one
+    ///   in memory, and a further call with the same refresh token uses it.
     public static func from(
         refreshToken: String, using client: OAuth2Client
     ) async throws -> Token {
         do {
             let context = try client.context()
             let now = client.store.configuration.clock.now
+            let refreshes = client.store.refreshes
+            let given = GivenRefreshToken(
+                context: context, refreshToken: Redacted(value: refreshToken))
+            let valid = refreshes.successor(of: given) ?? refreshToken
             let known = Token(
                 id: newID(), issuedAt: now, context: context, idToken: nil,
-                checked: [Member.refreshToken.rawValue: .string(refreshToken)])
+                checked: [Member.refreshToken.rawValue: .string(valid)])
             let server = client.store.server(of: context)
+            try await server.readKeys()
             let answer = try await server.exchange(known, at: now)
+            refreshes.setSuccessor(answer.token.refreshToken, of: given)
             if let flaw = answer.flaw { throw flaw }
             try await server.check(answer, after: known)
+            refreshes.setSuccessor(nil, of: given)
             return answer.token
         } catch {
             throw error.during("use the refresh token")

@@ -51,11 +51,18 @@ struct UnsavedAnswer: Sendable {
     let tokenGeneration: Int
 }
 
+/// A refresh token that an app has from elsewhere; see ``Token/from(refreshToken:using:)``.
+struct GivenRefreshToken: Hashable, Sendable {
+    let context: Token.Context
+    let refreshToken: Redacted<String>
+}
+
 /// The running refreshes, one for each credential. All callers share them.
 final class RefreshCoordinator: Sendable {
     private struct State {
         var running: [String: Task<Token, any Error>] = [:]
         var unsaved: [String: UnsavedAnswer] = [:]
+        var successors: [GivenRefreshToken: Redacted<String>] = [:]
     }
 
     private let state = Mutex(State())
@@ -84,5 +91,15 @@ final class RefreshCoordinator: Sendable {
 
     func setUnsaved(_ answer: UnsavedAnswer?, _ id: String) {
         state.withLock { $0.unsaved[id] = answer }
+    }
+
+    /// The refresh token that replaced an app's own in a response that could not be used. The
+    /// server accepts only this one.
+    func successor(of given: GivenRefreshToken) -> String? {
+        state.withLock { $0.successors[given]?.value }
+    }
+
+    func setSuccessor(_ refreshToken: String?, of given: GivenRefreshToken) {
+        state.withLock { $0.successors[given] = refreshToken.map { Redacted(value: $0) } }
     }
 }

@@ -40,6 +40,39 @@ struct OAuth2ClientTests {
         #expect(bench.provider.requests == before)
     }
 
+    @Test func `a refresh token from elsewhere survives a failure before and after its use`()
+        async throws
+    {
+        let bench = try Bench()
+        let token = try bench.provider.signIn()
+        let given = try #require(token.refreshToken)
+        let client = try await bench.start().store(token).oauth2
+        bench.provider.fail("/keys", .noNetwork)
+        await #expect(throws: credentials(.network)) {
+            try await Token.from(refreshToken: given, using: client)
+        }
+        #expect(bench.provider.count("/token") == 0 && bench.provider.isValid(given))
+        // Each response has a new refresh token.
+        let foreign = try bench.provider.idToken("jane", ["aud": "another"])
+        let responses: [([String: JSONValue], CredentialErrorCode)] = [
+            (["token_type": .number(1)], .invalidResponse),
+            (["id_token": .string("x")], .invalidResponse),
+            (["id_token": .string(foreign.rawValue)], .invalidToken),
+        ]
+        for (members, code) in responses {
+            bench.provider.fail("/token", .answer(members))
+            await #expect(throws: credentials(code)) {
+                try await Token.from(refreshToken: given, using: client)
+            }
+        }
+        let result = try await Token.from(refreshToken: given, using: client)
+        #expect(result.subject == "jane" && bench.provider.isValid(result.refreshToken))
+        // Now the app has the token, and the given one is used up.
+        await #expect(throws: credentials(.signInAgain)) {
+            try await Token.from(refreshToken: given, using: client)
+        }
+    }
+
     @Test func `a removed credential has no server`() async throws {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn())
