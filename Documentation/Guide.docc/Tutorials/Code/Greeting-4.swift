@@ -1,1 +1,1 @@
-../../../../../../Examples/Sources/greeting/greeting.swift
+../../../../Examples/Sources/greeting/greeting.swift

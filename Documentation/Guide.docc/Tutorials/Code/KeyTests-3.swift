@@ -1,1 +1,1 @@
-../../../../../../Tests/Testing/DocumentationTests/Snippets/TestingWithASoftwareTPM1.swift
+../../../../Tests/Testing/DocumentationTests/Snippets/TestingWithASoftwareTPM1.swift

@@ -1,1 +1,1 @@
-../../../../../../Examples/Sources/notes/Notebook.swift
+../../../../Examples/Sources/notes/Notebook.swift

@@ -1,1 +1,1 @@
-../../../../../../Examples/Sources/notes/Notes.swift
+../../../../Examples/Sources/notes/Notes.swift

@@ -1,1 +1,1 @@
-../../../../../../Tests/Testing/DocumentationTests/Snippets/WrongPIN.swift
+../../../../Tests/Testing/DocumentationTests/Snippets/WrongPIN.swift
