@@ -1,4 +1,5 @@
 import Latchkey
+import LatchkeyPKCS11
 import LatchkeySSH
 import LatchkeyServices
 import Logging
@@ -75,6 +76,9 @@ actor AgentService {
     func lock() async {
         log.debug("locking")
         prompts.endAll()
+        // A token's login belongs to the process: it outlives the keystores of a store that is
+        // opened for each request.
+        PKCS11Keystore.endAllReuse()
         guard let opened else { return }
         await opened.records.lock()
         for keystore in opened.keystores.values { keystore.endReuse() }

@@ -37,16 +37,17 @@ final class LoginReuse: Sendable {
     private struct Key: Hashable {
         /// Modules are never deallocated.
         let module: ObjectIdentifier
-        /// For ``endAll(ofModule:)``.
+        /// The module's ``Module/path``.
         let path: String
-        let uri: String
+        /// Names only this token.
+        let uri: TokenURI
     }
 
     private static let all = Mutex<[Key: LoginReuse]>([:])
 
     static func of(_ module: Module, _ uri: TokenURI) -> LoginReuse {
         all.withLock { all in
-            let key = Key(module: ObjectIdentifier(module), path: module.path, uri: uri.string)
+            let key = Key(module: ObjectIdentifier(module), path: module.path, uri: uri)
             let login = all[key] ?? LoginReuse()
             all[key] = login
             return login
@@ -86,6 +87,16 @@ final class LoginReuse: Sendable {
             state.endings += 1
             state.provenAt = nil
             state.logout?.wait.cancel()
+        }
+    }
+
+    /// Ends the reuse of the logins on all tokens that a URI may mean, as ``end()`` does.
+    ///
+    /// - Parameter uri: nil for all tokens of the process.
+    static func endAll(on uri: TokenURI? = nil) {
+        for (key, login) in all.withLock(\.self) {
+            if let uri, !uri.mayMean(key.uri, in: key.path) { continue }
+            login.end()
         }
     }
 

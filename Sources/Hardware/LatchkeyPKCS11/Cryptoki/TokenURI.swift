@@ -79,6 +79,20 @@ public struct TokenURI: Hashable, Sendable {
             (modelText, texts.model), (serialText, texts.serial),
         ].allSatisfy { $0 == nil || $0 == $1 }
     }
+
+    /// Whether the URI may mean a token that was found before. Ignores the key. A `module-name` may
+    /// be the name of every module, and so may a module's file that cannot be read now.
+    ///
+    /// - Parameters:
+    ///   - token: The URI that names only the token.
+    ///   - path: The file of its module, without symbolic links.
+    func mayMean(_ token: TokenURI, in path: String) -> Bool {
+        if let modulePath, let own = try? Module.resolve(modulePath), own != path { return false }
+        return [
+            (labelText, token.labelText), (manufacturerText, token.manufacturerText),
+            (modelText, token.modelText), (serialText, token.serialText),
+        ].allSatisfy { $0 == nil || $1 == nil || $0 == $1 }
+    }
 }
 
 extension TokenURI: CustomStringConvertible {

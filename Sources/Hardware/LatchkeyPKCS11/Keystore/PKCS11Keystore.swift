@@ -81,10 +81,13 @@ public struct PKCS11Keystore: Keystore {
         }
     }
 
-    /// Ends the login on the token for all keystores that share it.
-    public func endReuse() {
-        locator.known?.login.end()
-    }
+    /// Ends the login on the token for all keystores that share it, also before this one has used
+    /// the token. A URI that matches several tokens ends the logins on all of them.
+    public func endReuse() { LoginReuse.endAll(on: uri) }
+
+    /// Ends the logins of all keystores of this process, also of those that no longer exist.
+    /// Returns before the tokens have logged out; a use of a key until then prompts.
+    package static func endAllReuse() { LoginReuse.endAll() }
 
     /// Ends the logins of all keystores of this process and locks their cards, for a program that
     /// ends without `exit(3)`: by `_exit(2)`, or because of a signal that it handles. `exit(3)` and

@@ -76,6 +76,45 @@ struct LoginLifetimeTests {
         #expect(isEnded)
     }
 
+    @Test func `a keystore that has not used the token ends the login of another one`()
+        async throws
+    {
+        let keystore = try KeystoreBench.keystore()
+        let policy = try #require(KeystoreBench.reusing)
+        let key = try await KeystoreBench.key(on: keystore, policy)
+        try KeystoreBench.keystore().endReuse()
+        let presence = ScriptedPresence(pins: "correct")
+        _ = try await KeystoreBench.sign(with: key, on: keystore, presence)
+        #expect(presence.requests.count == 1)
+    }
+
+    @Test func `the end of all logins reaches a keystore that no longer exists`() async throws {
+        // In another process, because it ends the logins of all tests.
+        await #expect(processExitsWith: .success) {
+            let token = try await SoftwareToken(userPIN: "correct")
+            let policy = try #require(KeystoreBench.reusing)
+            let key = try await KeystoreBench.key(on: PKCS11Keystore(uri: token.uri), policy)
+            PKCS11Keystore.endAllReuse()
+            let presence = ScriptedPresence(pins: "correct")
+            _ = try await KeystoreBench.sign(
+                with: key, on: PKCS11Keystore(uri: token.uri), presence)
+            try #require(presence.requests.count == 1)
+        }
+    }
+
+    @Test func `a URI ends only the logins on tokens that it may mean`() throws {
+        let token = try TokenURI("pkcs11:token=a;serial=1?module-path=/usr/bin/env")
+        let path = try Module.resolve("/usr/bin/env")
+        for (text, mayMean) in [
+            ("pkcs11:", true), ("pkcs11:token=a", true), ("pkcs11:token=a;serial=1", true),
+            ("pkcs11:token=a?module-name=any", true), ("pkcs11:token=b", false),
+            ("pkcs11:token=a;serial=2", false), ("pkcs11:token=a?module-path=/bin/sh", false),
+            ("pkcs11:token=a?module-path=/usr/bin/env", true),
+        ] {
+            #expect(try TokenURI(text).mayMean(token, in: path) == mayMean, "\(text)")
+        }
+    }
+
     @Test func `a kept login does not open a key that requires a PIN for each use`() async throws {
         let keystore = try KeystoreBench.keystore()
         let policy = try #require(KeystoreBench.reusing)
