@@ -30,7 +30,9 @@ extension Container {
     func logInWithKey(reason: String?, for stepUp: StepUp? = nil) async throws -> AuthorizeResult {
         try await checkServer()
         let prompt = prompt("log in to", reason: reason)
-        let presence = PresenceSession(presence)
+        // A step-up needs a new proof. Another keystore of this process may have got an earlier
+        // one.
+        let presence = PresenceSession(presence, acceptsEarlierProof: stepUp == nil)
         guard let stored = try await rows.key(for: prompt, authorizedBy: presence) else {
             throw LoginError.notEnabled
         }

@@ -38,7 +38,6 @@ extension Container {
                 userID: session.userID, begun: begun,
                 maximumAge: Int(clamping: options.maximumAge.components.seconds))
             if options.usesBiometric, try await unverified.key() != nil {
-                keystore.endReuse()
                 return try await logInWithKey(reason: options.reason, for: stepUp)
             }
             return try await logInAgain(for: stepUp, options.authorization)
