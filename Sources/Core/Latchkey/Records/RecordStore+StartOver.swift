@@ -93,9 +93,10 @@ extension RecordStore {
     }
 
     /// - Throws: ``CommonError`` with code `conflict`, once, if another program has archived and
-    ///   emptied the store.
+    ///   emptied the store; `unavailable` if a store that is read without locks has changed.
     func checked(_ database: Database) throws -> Database {
         accesses.add(1, ordering: .relaxed)
+        try unchanging?.check()
         let current = try Self.resetCount(in: database)
         guard resetCount.exchange(current, ordering: .sequentiallyConsistent) != current else {
             return database

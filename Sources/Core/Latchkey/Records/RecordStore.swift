@@ -12,7 +12,8 @@ internal import Synchronization
 /// synchronisation: a stored change survives a power cut. Several processes can use one store at
 /// once; a writer waits up to 5 seconds for another. A store that cannot be written, because of its
 /// mode, a read-only file system or a full disk, can still be read. Such an object stays read-only:
-/// open the store again when it can be written.
+/// open the store again when it can be written. If its directory cannot be written, and another
+/// process changes the store nevertheless, each further access is `unavailable`.
 public final class RecordStore: Sendable {
     /// The path of the SQLite file.
     public let path: String
@@ -22,6 +23,8 @@ public final class RecordStore: Sendable {
     private let database: DatabaseQueue
     /// The error of each write if the store could only be opened for reading.
     private let obstacle: CommonError?
+    /// The file whose changes SQLite does not notice; nil for a store with locks.
+    let unchanging: UnchangingFile?
     let now: @Sendable () -> Date
     /// The store's reset count at this object's last access; see ``startOver()``.
     let resetCount: Atomic<Int>
@@ -47,13 +50,13 @@ public final class RecordStore: Sendable {
             path = files.database
             self.profile = profile
             self.now = now
-            let (database, obstacle, resetCount) = try await Self.onDatabaseThread("open the store")
-            {
-                let (database, obstacle) = try Schema.openDatabase(at: files.database)
-                return (database, obstacle, try database.read { try Self.resetCount(in: $0) })
+            let (opened, resetCount) = try await Self.onDatabaseThread("open the store") {
+                let opened = try Schema.openDatabase(at: files.database)
+                return (opened, try opened.0.read { try Self.resetCount(in: $0) })
             }
-            self.database = database
-            self.obstacle = obstacle
+            database = opened.0
+            obstacle = opened.obstacle
+            unchanging = opened.unchanging
             self.resetCount = Atomic(resetCount)
         } catch {
             throw error.during("open the store")

@@ -14,27 +14,38 @@ enum Schema {
     /// store, a store of another format, and a store whose definitions were changed, and does not
     /// change them.
     ///
-    /// - Returns: The database, and the error of each write if it can only be read.
-    static func openDatabase(at path: String) throws -> (DatabaseQueue, obstacle: CommonError?) {
+    /// - Returns: The database, the error of each write if it can only be read, and the file that
+    ///   must then not change, if SQLite does not notice its changes.
+    static func openDatabase(at path: String) throws -> (
+        DatabaseQueue, obstacle: CommonError?, unchanging: UnchangingFile?
+    ) {
         do {
-            return (try openForWriting(path), nil)
+            return (try openForWriting(path), nil, nil)
         } catch let error as DatabaseError where error.preventsWriting {
-            guard let queue = try openForReading(path) else { throw error }
-            return (queue, CommonError(storing: error))
+            guard let (queue, file) = try openForReading(path) else { throw error }
+            return (queue, CommonError(storing: error), file)
         }
     }
 
     /// Opens a store in a directory or on a disk that cannot be written.
     ///
-    /// SQLite reads a write-ahead log only with a second file, the shared memory, which it cannot
-    /// create there. It deletes both files when the last program closes the store, so usually there
-    /// is no log, and the database does not change: a program that could write would have created
-    /// the files. After a crash both are there.
+    /// SQLite reads a write-ahead log only with a second file, the shared memory. If there is a
+    /// log, also an empty one, SQLite only reads the shared memory (`readonly_shm`), and notices
+    /// the changes of other programs. A crash leaves both files, and so does the attempt to open
+    /// the store on a full disk.
+    ///
+    /// Without a log, SQLite would have to create both files. If their directory cannot be written,
+    /// it reads the database without them and without locks (`immutable`). Others may be able to
+    /// write it, for example root, or through another mount, so each access compares the file. If
+    /// the directory can be written, the obstacle may be one of this program only, such as too many
+    /// open files; the store is then not opened.
     ///
     /// - Returns: nil for a missing or unreadable store.
-    private static func openForReading(_ path: String) throws -> DatabaseQueue? {
-        var log = stat()
-        let hasLog = stat(path + "-wal", &log) == 0 && log.st_size > 0
+    private static func openForReading(_ path: String) throws -> (DatabaseQueue, UnchangingFile?)? {
+        let folder = String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)])
+        let hasLog = UnchangingFile.hasLog(path)
+        guard hasLog || access(folder, W_OK) != 0 else { return nil }
+        let file = hasLog ? nil : UnchangingFile(path)
         // The characters with a meaning in a URI of SQLite.
         let name = path.reduce(into: "") { name, character in
             switch character {
@@ -52,7 +63,7 @@ enum Schema {
         guard let queue = try? DatabaseQueue(path: uri, configuration: configuration),
             try !queue.read(isEmpty)
         else { return nil }
-        return queue
+        return (queue, file)
     }
 
     private static var configuration: Configuration {
@@ -208,6 +219,44 @@ enum Schema {
         ) STRICT
         """,
     ]
+}
+
+/// A database that SQLite reads as if it could not change (`immutable`).
+struct UnchangingFile: Sendable {
+    private struct State: Hashable {
+        let device, inode: UInt
+        let size, seconds, nanoseconds: Int
+
+        /// - Returns: nil for a missing file.
+        init?(_ path: String) {
+            var status = stat()
+            guard stat(path, &status) == 0 else { return nil }
+            (device, inode, size) = (UInt(status.st_dev), UInt(status.st_ino), Int(status.st_size))
+            (seconds, nanoseconds) = (status.st_mtim.tv_sec, status.st_mtim.tv_nsec)
+        }
+    }
+
+    private let path: String
+    private let state: State?
+
+    init(_ path: String) { (self.path, state) = (path, State(path)) }
+
+    /// Whether there is a write-ahead log, or it is not known.
+    static func hasLog(_ path: String) -> Bool {
+        var status = stat()
+        return lstat(path + "-wal", &status) == 0 || errno != ENOENT
+    }
+
+    /// - Throws: ``CommonError`` with code `unavailable` if a program has written the database
+    ///   since it was opened.
+    func check() throws(CommonError) {
+        guard State(path) == state, !Self.hasLog(path) else {
+            throw CommonError(
+                code: .unavailable,
+                reason: "another program has changed the store, which was opened for reading",
+                recovery: "Open the store again.")
+        }
+    }
 }
 
 extension DatabaseError {
