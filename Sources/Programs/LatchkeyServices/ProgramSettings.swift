@@ -62,9 +62,11 @@ package struct ProgramSettings: Sendable {
                 try RecordStore.defaultDirectory(environment: environment)
             }
         tcti = try Self.tcti(values[.tcti], environment: environment)
+        // A fixed empty text means that there is no token.
+        let isWithoutToken = values.source(of: .token) == .fixed && values[.token] == ""
         do throws(CryptokiError) {
             token =
-                if let text = values[.token] { try TokenURI(text) } else { nil }
+                if let text = values[.token], !isWithoutToken { try TokenURI(text) } else { nil }
         } catch {
             throw values.invalid(.token, error.reason)
         }

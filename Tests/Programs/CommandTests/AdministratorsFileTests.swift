@@ -65,6 +65,15 @@ struct AdministratorsFileTests {
             return "{\"\(name)\": \(literal)}"
         }
 
+        /// The administrator's file.
+        var file: String {
+            var rules = json(fixed)
+            if name == "trusted-origins" {
+                rules.replace("{", with: #"{"endpoint": "https://id.example", "#)
+            }
+            return "{\"fixed\": \(rules)}"
+        }
+
         func option(_ value: String) -> [String]? {
             switch name {
             case "minimum-policy": nil
@@ -104,7 +113,7 @@ struct AdministratorsFileTests {
     func `a user's option, variable or file cannot weaken a fixed setting`(rule: Rule)
         async throws
     {
-        let file = try await AdministratorsFile("{\"fixed\": \(rule.json(rule.fixed))}")
+        let file = try await AdministratorsFile(rule.file)
         func outcomes(_ value: String) async throws -> [(place: String, outcome: Outcome)] {
             var outcomes: [(place: String, outcome: Outcome)] = []
             if let option = rule.option(value) {
@@ -167,6 +176,19 @@ struct AdministratorsFileTests {
         try Data(#"{"endpoint": "https://evil.example"}"#.utf8).write(to: URL(filePath: own))
         #expect(try await file.run("status", on: machine).status == 2)
         #expect(try await file.run("config", "unset", "endpoint", on: machine).status == 0)
+        #expect(try await file.run("status", on: machine).status == 0)
+    }
+
+    @Test func `a fixed TPM is not replaced by a token of the user`() async throws {
+        let file = try await AdministratorsFile(
+            #"{"fixed": {"tcti": "device:/nonexistent/tpm"}}"#)
+        let machine = try Machine(tcti: nil)
+        let outcome = try await file.run(
+            "status", "--token", "pkcs11:token=a", "--json", on: machine)
+        #expect(outcome.status == 2)
+        #expect(
+            try outcome.json()["error"]?["message"]?.string?.contains(
+                "token: \(Self.path) fixes ‘’") == true, "\(outcome)")
         #expect(try await file.run("status", on: machine).status == 0)
     }
 
@@ -281,6 +303,10 @@ struct AdministratorsFileTests {
         (#"{"client-id": "a", "fixed": {"client-id": "b"}}"#, "‘client-id’ is set twice"),
         (#"{"fixed": {"allow-short-pin": "false"}}"#, "‘allow-short-pin’ is neither true nor"),
         (#"{"fixed": {"client-id": 7}}"#, "‘client-id’ is not a string"),
+        (
+            #"{"fixed": {"trusted-origins": "https://a.example"}}"#,
+            "‘trusted-origins’ is fixed, and ‘endpoint’ is not"
+        ),
         (#"{"fixed": {"minimum-policy": "strong"}}"#, "minimum-policy: ‘strong’ is not none"),
     ])
     func `a malformed file is an error that names it`(text: String, words: String) async throws {

@@ -46,6 +46,14 @@ package struct SettingsFile: Sendable {
         if let double = Setting.allCases.first(where: { values[$0] != nil && fixed[$0] != nil }) {
             throw Self.unreadable(path, "‘\(double.rawValue)’ is set twice")
         }
+        // Without the server, the list would apply to the server of each user.
+        if fixed[.trustedOrigins] != nil, fixed[.endpoint] == nil {
+            throw Self.unreadable(path, "‘trusted-origins’ is fixed, and ‘endpoint’ is not")
+        }
+        // Otherwise a user could replace the fixed TPM by a token.
+        if fixed[.tcti] != nil, fixed[.token] == nil {
+            fixed[.token] = values.removeValue(forKey: .token) ?? ""
+        }
         // Otherwise a user could name other origins for the tokens of the fixed server.
         if fixed[.endpoint] != nil, fixed[.trustedOrigins] == nil {
             fixed[.trustedOrigins] = values.removeValue(forKey: .trustedOrigins) ?? ""
