@@ -119,7 +119,9 @@ extension Container {
             let stored = try await checkOwner(userID)
             let session = LoginSession(
                 userID: userID, refreshToken: refreshToken, idToken: tokens.idToken, access: access)
-            _ = try await store(session, [LoginRows.put(lastUser: user)], ifGeneration: nil)
+            let names = LoginRows.put(
+                lastUser: user, hasStoredSession: configuration.tokenStorage == .persistent)
+            _ = try await store(session, names, ifGeneration: nil)
             observers.tell(SessionStateChange(.authenticated))
             // Keys that an earlier logout or deactivation could not remove from the server.
             if stored.mayHaveLeftovers, server.metadata[.biometricRemoval] != nil {

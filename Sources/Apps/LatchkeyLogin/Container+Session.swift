@@ -53,7 +53,7 @@ extension Container {
     }
 
     /// Ends the session on the server and on this device. By default it also disables biometric
-    /// login, so that another user can log in. The last user's id is kept.
+    /// login, so that another user can log in. The last user's id is kept, the name is deleted.
     ///
     /// If the session has already ended, here or at the server, this call deletes the key on this
     /// device. The same user's next login on this device removes the key from the server.
@@ -196,7 +196,7 @@ extension Container {
         return session
     }
 
-    /// Deletes the session, unless it has another generation.
+    /// Deletes the session and the user's name, unless the session has another generation.
     func endSession(_ reason: SessionStateChange.Reason, ifGeneration: Int?) async throws {
         var stored = ifGeneration
         if configuration.tokenStorage == .memory {
@@ -205,7 +205,8 @@ extension Container {
             stored = nil
         }
         let ended = try await rows.applyUnlessChanged(
-            [.delete(LoginRows.sessionID, ifGeneration: stored)], for: sessionPrompt)
+            [.delete(LoginRows.sessionID, ifGeneration: stored), LoginRows.deleteName],
+            for: sessionPrompt)
         guard ended != nil else { return }
         session = nil
         // A verification from before the logout must not authorize the next use.

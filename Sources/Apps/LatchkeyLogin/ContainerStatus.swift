@@ -6,7 +6,8 @@ public struct ContainerStatus: Hashable, Sendable {
     /// The id of the last user who logged in, or nil. Kept after a logout.
     public let lastUserID: String?
     /// The name of that user at the server: the preferred user name, otherwise the email address or
-    /// the full name. nil if the server reported none.
+    /// the full name. nil if the server reported none, for a session in memory, and after the
+    /// session's end: a logout deletes it from the store, where it is plain text.
     public let lastUserName: String?
     /// The key for biometric login, or nil.
     public let key: BiometricKey?

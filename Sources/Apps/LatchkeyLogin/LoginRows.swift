@@ -6,7 +6,8 @@ internal import LatchkeyOAuth
 ///
 /// | id | holds |
 /// |---|---|
-/// | `login.user` | the last user (`sub`), and the user's name |
+/// | `login.user` | the last user (`sub`); kept after a logout |
+/// | `login.name` | that user's name or email address, in plain text; deleted when the session ends |
 /// | `login.session` | the session's tokens, encrypted |
 /// | `login.key` | the registered biometric key and its owner; biometric login is enabled if this row exists |
 /// | `login.hint` | an ID token of that owner, encrypted; it names the user at a login in the browser |
@@ -15,10 +16,12 @@ internal import LatchkeyOAuth
 ///
 /// An identity row without a key row is a key to remove from the server.
 ///
-/// Every row except `login.user` names its server and client (``LoginServer``). Each read verifies
-/// the row and compares them with ``server``. A row of another server is refused.
+/// Every row except `login.user` and `login.name` names its server and client (``LoginServer``).
+/// Each read verifies the row and compares them with ``server``. A row of another server is
+/// refused.
 struct LoginRows: Sendable {
     static let userID: RecordID = "login.user"
+    static let nameID: RecordID = "login.name"
     static let sessionID: RecordID = "login.session"
     static let keyID: RecordID = "login.key"
     static let pendingID: RecordID = "login.pending"
@@ -118,13 +121,19 @@ struct LoginRows: Sendable {
         }
     }
 
-    static func put(lastUser: UserInfo) -> RecordChange {
-        var attributes = [owner: lastUser.userID]
-        attributes[userName] = lastUser.shownName
-        return .put(
-            Record(id: userID, kind: "login.user", attributes: attributes), payload: nil,
-            ifGeneration: nil)
+    /// - Parameter hasStoredSession: Whether the session is stored too. The name of a session in
+    ///   memory would stay after the program's end.
+    static func put(lastUser: UserInfo, hasStoredSession: Bool) -> [RecordChange] {
+        let user = Record(
+            id: userID, kind: "login.user", attributes: [owner: lastUser.userID])
+        let change = RecordChange.put(user, payload: nil, ifGeneration: nil)
+        guard hasStoredSession, let shown = lastUser.shownName else { return [change, deleteName] }
+        let name = Record(id: nameID, kind: "login.name", attributes: [userName: shown])
+        return [change, .put(name, payload: nil, ifGeneration: nil)]
     }
+
+    /// A separate row, because its deletion needs no hardware.
+    static let deleteName = RecordChange.delete(nameID, ifGeneration: nil)
 
     func put(_ session: LoginSession, ifGeneration: Int?) throws -> RecordChange {
         let record = Record(

@@ -17,9 +17,9 @@ struct UnverifiedRows: Sendable {
         try await records.metadata(LoginRows.userID)?.attributes[LoginRows.owner]
     }
 
-    /// The last user's name.
+    /// The last user's name; nil without a stored session.
     func lastUserName() async throws(KeystoreError) -> String? {
-        try await records.metadata(LoginRows.userID)?.attributes[LoginRows.userName]
+        try await records.metadata(LoginRows.nameID)?.attributes[LoginRows.userName]
     }
 
     /// The enabled key.

@@ -292,6 +292,27 @@ import Testing
             #expect(try await work.isBiometricEnabled())
         }
     }
+
+    @Test func `the end of a session deletes the user's name and keeps the id`() async throws {
+        try await Bench.with { bench in
+            let container = try await bench.start()
+            for end in [
+                { try await container.clear() },
+                { try await container.logout() },
+                { try await container.logout(force: true) },
+                {
+                    await bench.identity.endAllSessions()
+                    try await bench.start().refreshAccessTokenIfNeeded()
+                },
+            ] as [() async throws -> Void] {
+                try await container.authorize()
+                #expect(try await ContainerStatus(of: bench.records()).lastUserName != nil)
+                try await end()
+                #expect(try await ContainerStatus(of: bench.records()).lastUserName == nil)
+                #expect(try await container.lastUserID == "user-a")
+            }
+        }
+    }
 }
 
 @Suite(.softwareTPM) struct LogoutTests {
