@@ -93,10 +93,12 @@ extension TPM {
     package func handles(
         from first: TPMHandle, count: UInt32 = 64, auditedBy session: Session? = nil
     ) throws(TPMError) -> [TPMHandle] {
-        // The upper 8 bits of a handle are its kind.
-        try values(
-            .handles, first.rawValue..<(first.rawValue | 0x00ff_ffff) + 1, auditedBy: session,
-            limit: count, \.rawValue)
+        // The upper 8 bits of a handle are its kind. Loaded policy sessions (0x03) are among the
+        // loaded sessions (0x02): Part 3 section 30.2.
+        let kind = first.rawValue & 0xff00_0000
+        return try values(
+            .handles, first.rawValue..<(kind | 0x00ff_ffff) + 1, auditedBy: session, limit: count
+        ) { kind | $0.rawValue & 0x00ff_ffff }
     }
 
     /// Whether the TPM has a command of the standard.
