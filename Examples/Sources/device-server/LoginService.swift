@@ -157,11 +157,13 @@ struct LoginService: Sendable {
     }
 
     private func form(_ request: Request) async throws -> [String: String] {
-        var components = URLComponents()
-        components.percentEncodedQuery = String(
-            buffer: try await request.body.collect(upTo: 65_536)
-        ).replacing("+", with: "%20")
-        let fields = (components.queryItems ?? []).map { ($0.name, $0.value ?? "") }
+        let body = String(buffer: try await request.body.collect(upTo: 65_536))
+        // The setter of `percentEncodedQuery` ends the process for text that is not encoded.
+        guard
+            let form = URLComponents(
+                string: "?" + body.replacing("+", with: "%20"), encodingInvalidCharacters: false)
+        else { throw OAuthError.invalidRequest("the body is not a form") }
+        let fields = (form.queryItems ?? []).map { ($0.name, $0.value ?? "") }
         return try Dictionary(fields) { _, _ in
             throw OAuthError.invalidRequest("a parameter is repeated")
         }

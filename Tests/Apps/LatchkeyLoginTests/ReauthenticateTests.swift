@@ -2,6 +2,8 @@ import Foundation
 import Latchkey
 import LatchkeyLogin
 import LatchkeyOAuth
+import LatchkeyPKCS11
+import LatchkeySimulators
 import LatchkeyTesting
 import Testing
 
@@ -12,9 +14,10 @@ import Testing
     /// A container whose user logged in an hour ago.
     private func loggedIn(
         _ bench: Bench, presence: any PresenceAuthority = ScriptedPresence([]),
-        policy: AccessPolicy = .pin, isEnabled: Bool = false
+        policy: AccessPolicy = .pin, keystore: (any Keystore)? = nil, isEnabled: Bool = false
     ) async throws -> (container: Container, authTime: Date) {
-        let container = try await bench.start(presence: presence, policy: policy)
+        let container = try await bench.start(
+            presence: presence, policy: policy, keystore: keystore)
         await bench.identity.set { $0.loginAge = Int(Self.hour) }
         try await container.authorize()
         await bench.identity.set { $0.loginAge = 0 }
@@ -45,12 +48,15 @@ import Testing
         }
     }
 
-    @Test func `an earlier proof is not a new authentication`() async throws {
+    @Test(
+        .softwareToken(label: "login", userPIN: Bench.pin), .requires(program: "softhsm2-util"))
+    func `an earlier proof is not a new authentication`() async throws {
         try await Bench.with { bench in
             let policy = try #require(AccessPolicy(.pin, reuseSeconds: 300))
-            let presence = ScriptedPresence(pins: Bench.pin, Bench.pin, Bench.pin)
+            let presence = ScriptedPresence(Array(repeating: .pin(Bench.pin), count: 12))
             let (container, _) = try await loggedIn(
-                bench, presence: presence, policy: policy, isEnabled: true)
+                bench, presence: presence, policy: policy,
+                keystore: PKCS11Keystore(uri: SoftwareToken.current.uri), isEnabled: true)
             try await container.authenticateBiometric()
             let prompts = presence.requests.count
             try await container.authenticateBiometric()
