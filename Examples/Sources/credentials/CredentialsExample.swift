@@ -28,6 +28,10 @@ struct CredentialsExample {
         try await openStore()
         switch (arguments.first, arguments.dropFirst().first) {
         case ("add", let service?):
+            guard try find(service) == nil else {
+                print("There are tokens of ‘\(service)’. Remove them first.")
+                exit(1)
+            }
             try await add(FileHandle.standardInput.readDataToEndOfFile(), for: service)
             print("The tokens of ‘\(service)’ are stored.")
         case ("list", nil):
