@@ -39,7 +39,7 @@ struct AdviceTests {
     }
 
     @Test(
-        .requires(program: "softhsm2-util"), .requires(program: "pkcs11-tool"),
+        .softwareTPM, .requires(program: "softhsm2-util"), .requires(program: "pkcs11-tool"),
         arguments: AdviceRow.ofTokens)
     func `the advice about a token leads to success`(_ row: AdviceRow) async throws {
         let (machine, token) = try await Machine.withToken()
@@ -103,6 +103,7 @@ struct AdviceTests {
             .replacing(/\. For a TPM .*$/, with: "")
         defer { unlink("/run/latchkey-srk.context") }
         try await advised.shell(command)
+        try await flush(tpm)
         try await advised.succeed(create)
     }
 
@@ -129,6 +130,13 @@ struct AdviceTests {
         let command = advice[try #require(advice.firstRange(of: "sudo ")).lowerBound...]
         advised.machine.environment["TPM2TOOLS_TCTI"] = tpm.tcti
         try await advised.shell(String(command))
+        try await flush(tpm)
         try await advised.succeed(create)
+    }
+
+    /// Flushes the objects of tpm2-tools, as a resource manager does at the end of a program.
+    private func flush(_ tpm: SoftwareTPM) async throws {
+        try await program(
+            "tpm2_flushcontext", ["--transient-object"], environment: ["TPM2TOOLS_TCTI": tpm.tcti])
     }
 }

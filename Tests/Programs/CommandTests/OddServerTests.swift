@@ -142,7 +142,7 @@ struct OddServerTests {
     func `an endpoint of one operation that cannot be used affects no other one`(value: String)
         async throws
     {
-        let metadata = #"{"revocation_endpoint": \#(value), "userinfo_endpoint": \#(value)}"#
+        let metadata = #"{"revocation_endpoint": \#(value), "introspection_endpoint": \#(value)}"#
         try await OddServer.with(#"{"metadata": \#(metadata)}"#) { machine, server in
             try await machine.require("login")
             let id = try await credential(machine, server)
