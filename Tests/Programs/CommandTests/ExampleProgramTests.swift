@@ -58,7 +58,7 @@ struct ExampleProgramTests {
             let again = Transcript.Step(
                 command: steps[0].command, lines: ["PIN:"] + steps[0].lines)
             let shown = try await Transcript.run(again, on: machine)
-            #expect(shown.contains { $0.hasPrefix("The login page opens") }, "\(shown)")
+            #expect(shown.contains { $0.hasPrefix("The server's page opens") }, "\(shown)")
             #expect(shown.last == "You are alice.", "\(shown)")
         }
     }

@@ -421,7 +421,7 @@ struct KeyCommandTests {
                 arguments + ["--json"], pins: ["1357"], input: "secret")
             #expect(refused.status == 5)
             #expect(
-                try refused.json()["error"]?["recovery"]?.string?.contains("at most") == true,
+                try refused.json()["error"]?["recovery"]?.string?.contains("ends by") == true,
                 "\(refused.output)")
         }
         #expect(try await machine.run("doctor").output.contains("revocable keys cannot be created"))

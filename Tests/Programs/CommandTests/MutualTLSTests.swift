@@ -10,7 +10,7 @@ import Testing
     .softwareTPM, .requires(program: "swtpm"), .requires(program: "python3"),
     .requires(program: "openssl"), .timeLimit(.minutes(10)))
 struct MutualTLSTests {
-    private static let client = Products.directory.appending("mutual-tls").string
+    private static let client = ".build/debug/mutual-tls"
 
     /// OpenSSL as the authority: makes the certificates of the server and, from the request that the
     /// TPM's key signed, of the client.

@@ -71,7 +71,7 @@ struct TerminalCommandTests {
         }
         let silent = try start(quiet, "--quiet")
         let signing = try start(terminal)
-        try await terminal.wait(for: "latchkey: Waiting for the TPM …")
+        try await terminal.wait(for: "Waiting for the TPM …")
         #expect(kill(process, SIGCONT) == 0)
         for program in [signing, silent] {
             let (output, errors) = await program.remainder()

@@ -85,6 +85,11 @@ enum Schema {
     }
 
     private static func openForWriting(_ path: String) throws -> DatabaseQueue {
+        // SQLite opens a file that it cannot write without an error if there is a log.
+        guard access(path, W_OK) == 0 || errno == ENOENT else {
+            throw DatabaseError(
+                resultCode: .SQLITE_READONLY, message: String(cString: strerror(errno)))
+        }
         let queue = try DatabaseQueue(path: path, configuration: configuration)
         // SQLite's own timeout does not apply while two processes change the journal mode at once.
         let deadline = ContinuousClock.now + .seconds(busyTimeout)
