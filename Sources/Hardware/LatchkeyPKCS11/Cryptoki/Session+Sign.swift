@@ -52,7 +52,13 @@ extension Session {
             guard error.kind == .loginNeeded, proof == nil, isRepeated, hasRepeatableLogin,
                 let checkedProof
             else { throw error }
-            return try signOnce(input, mechanism, key, checkedProof, into: buffer)
+            let refused = error
+            do throws(CryptokiError) {
+                return try signOnce(input, mechanism, key, checkedProof, into: buffer)
+            } catch {
+                // The module did not end the operation that it refused.
+                throw error.returnValue == .operationActive ? refused : error
+            }
         }
     }
 
