@@ -144,7 +144,6 @@ struct OddServerTests {
     {
         let metadata = #"{"revocation_endpoint": \#(value), "introspection_endpoint": \#(value)}"#
         try await OddServer.with(#"{"metadata": \#(metadata)}"#) { machine, server in
-            try await machine.require("login")
             let id = try await credential(machine, server)
             try await machine.require("credential", "refresh", id)
             let refused = try await machine.run("credential", "revoke", id, "--json")
