@@ -18,23 +18,8 @@ import Testing
 struct ExampleTests {
     private static let notes = Products.directory.appending("notes")
 
-    /// Runs `body` with a machine that has the server's address and a scripted browser.
-    private func withServer(_ body: (Machine) async throws -> Void) async throws {
-        var machine = try Machine(tcti: SoftwareTPM.current.tcti)
-        try await IdentityProcess.withRunning(
-            database: machine.directory.path(of: "identity.sqlite")
-        ) { server in
-            machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
-            machine.environment["LATCHKEY_CLIENT_ID"] = server.clientID
-            machine.environment["BROWSER"] = try ScriptedBrowser(
-                user: server.users[0], in: machine.directory
-            ).path
-            try await body(machine)
-        }
-    }
-
     @Test func `log in, write, lock, read, and log in again with the PIN alone`() async throws {
-        try await withServer { machine in
+        try await Machine.withServer { machine in
             let first = try await machine.run(
                 pins: ["2580", "2580", "2580"],
                 input: "login\nwrite buy milk\nwrite sow peas\nread\nlock\nread\nquit\n",
@@ -196,7 +181,7 @@ struct ExampleTests {
     }
 
     @Test func `a store of another TPM is archived after a confirmation`() async throws {
-        try await withServer { machine in
+        try await Machine.withServer { machine in
             let first = try await machine.run(
                 pins: Array(repeating: "2580", count: 4), input: "login\nwrite buy milk\nquit\n",
                 program: Self.notes)
@@ -235,7 +220,7 @@ struct ExampleTests {
         "record SET attributes = 'x' WHERE id = 'login.key'", "classKey SET sealed = x'78'",
     ])
     func `a damaged login or store is archived after a confirmation`(change: String) async throws {
-        try await withServer { machine in
+        try await Machine.withServer { machine in
             _ = try await machine.run(
                 pins: Array(repeating: "2580", count: 4), input: "login\nwrite buy milk\nquit\n",
                 program: Self.notes)

@@ -50,13 +50,11 @@ package struct SettingsFile: Sendable {
         if fixed[.trustedOrigins] != nil, fixed[.endpoint] == nil {
             throw Self.unreadable(path, "‘trusted-origins’ is fixed, and ‘endpoint’ is not")
         }
-        // Otherwise a user could replace the fixed TPM by a token.
-        if fixed[.tcti] != nil, fixed[.token] == nil {
-            fixed[.token] = values.removeValue(forKey: .token) ?? ""
-        }
-        // Otherwise a user could name other origins for the tokens of the fixed server.
-        if fixed[.endpoint] != nil, fixed[.trustedOrigins] == nil {
-            fixed[.trustedOrigins] = values.removeValue(forKey: .trustedOrigins) ?? ""
+        // Otherwise a user could replace the fixed TPM by a token, or name other origins for the
+        // tokens of the fixed server.
+        for (setting, other) in [(Setting.tcti, Setting.token), (.endpoint, .trustedOrigins)]
+        where fixed[setting] != nil && fixed[other] == nil {
+            fixed[other] = values.removeValue(forKey: other) ?? ""
         }
         (self.values, self.fixed) = (values, fixed)
     }

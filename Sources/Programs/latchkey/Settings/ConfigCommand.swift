@@ -50,16 +50,27 @@ extension SettingsCommand {
     }
 }
 
+/// A command on one setting.
+protocol NamedSettingCommand: SettingsCommand {
+    var name: String { get }
+}
+
+extension NamedSettingCommand {
+    fileprivate var setting: Setting {
+        get throws {
+            guard let setting = Setting(rawValue: name) else {
+                throw ValidationError("\(Setting.unknown(name)).")
+            }
+            return setting
+        }
+    }
+
+    func validate() throws { _ = try setting }
+}
+
 extension ConfigCommand {
     static let nameHelp = ArgumentHelp("The name of the setting.", valueName: "name")
     static let names = CompletionKind.list(Setting.allCases.map(\.rawValue))
-
-    fileprivate static func setting(_ name: String) throws -> Setting {
-        guard let setting = Setting(rawValue: name) else {
-            throw ValidationError("\(Setting.unknown(name)).")
-        }
-        return setting
-    }
 
     /// `latchkey config list`.
     struct List: SettingsCommand {
@@ -79,18 +90,15 @@ extension ConfigCommand {
     }
 
     /// `latchkey config get`.
-    struct Get: SettingsCommand {
+    struct Get: NamedSettingCommand {
         static let configuration = CommandConfiguration(
             commandName: "get", abstract: "Print the value of one setting.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
         @Argument(help: nameHelp, completion: names) var name: String
 
-        func validate() throws { _ = try ConfigCommand.setting(name) }
-
         func perform(on console: Console, environment: [String: String]) throws -> SettingReport {
-            let report = SettingReport(
-                try ConfigCommand.setting(name), in: try values(environment), environment)
+            let report = SettingReport(try setting, in: try values(environment), environment)
             guard report.value.value != nil else {
                 throw KeystoreError(
                     operation: "get the setting", code: .notFound,
@@ -102,7 +110,7 @@ extension ConfigCommand {
     }
 
     /// `latchkey config set`.
-    struct Change: SettingsCommand {
+    struct Change: NamedSettingCommand {
         static let configuration = CommandConfiguration(
             commandName: "set", abstract: "Set a value in your configuration file.")
 
@@ -111,7 +119,7 @@ extension ConfigCommand {
         @Argument(help: "The value.") var value: String
 
         func validate() throws {
-            let setting = try ConfigCommand.setting(name)
+            let setting = try self.setting
             guard !value.isEmpty else {
                 throw ValidationError(
                     "The value is empty. ‘latchkey config unset \(setting.rawValue)’ removes the setting."
@@ -120,7 +128,7 @@ extension ConfigCommand {
         }
 
         func perform(on console: Console, environment: [String: String]) throws -> ChangeReport {
-            let setting = try ConfigCommand.setting(name)
+            let setting = try self.setting
             let checked = try ProgramSettings(
                 checking: value, of: setting, environment: environment)
             if let endpoint = checked.endpoint { try checked.check(endpoint: endpoint) }
@@ -145,18 +153,16 @@ extension ConfigCommand {
     }
 
     /// `latchkey config unset`.
-    struct Unset: SettingsCommand {
+    struct Unset: NamedSettingCommand {
         static let configuration = CommandConfiguration(
             commandName: "unset", abstract: "Remove a setting from your configuration file.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
         @Argument(help: nameHelp, completion: names) var name: String
 
-        func validate() throws { _ = try ConfigCommand.setting(name) }
-
         func perform(on console: Console, environment: [String: String]) throws -> ChangeReport {
             var file = try file(environment)
-            guard file.values.removeValue(forKey: try ConfigCommand.setting(name)) != nil else {
+            guard file.values.removeValue(forKey: try setting) != nil else {
                 throw KeystoreError(
                     operation: "unset the setting", code: .notFound,
                     reason: "\(file.path) does not set ‘\(name)’",
