@@ -9,8 +9,6 @@ final class BusConnection {
     /// discarded: other programs decide how many answers there are, and can prevent the bus from
     /// taking any.
     private static let maximumQueued: UInt64 = 256
-    /// The number of received messages that are handled before the thread's other work.
-    private static let batch = 64
 
     /// nil after the connection is closed and its libsystemd objects are freed.
     private var handle: OpaquePointer?
@@ -247,15 +245,10 @@ final class BusConnection {
 
     // MARK: The thread's part
 
-    /// Handles received messages, at most ``batch``. If there are more, ``wait()`` does not wait.
+    /// Handles one received message. If there are more, ``wait()`` does not wait, and the thread's
+    /// other work is done before the next one.
     func process() {
-        for _ in 0..<Self.batch {
-            guard let handle else { return }
-            let code = sd_bus_process(handle, nil)
-            if code > 0 { continue }
-            if code < 0 { close() }
-            return
-        }
+        if let handle, sd_bus_process(handle, nil) < 0 { close() }
     }
 
     /// What to wait for: a descriptor, its events, and a deadline (nil for none).

@@ -290,4 +290,34 @@ struct OtherAgentTests {
         }
         #expect(!log.contains("did not answer in time"), "\(log)")
     }
+
+    @Test func `a ring of three agents answers at once`() async throws {
+        let machines = [try machine(), try machine(), try machine()]
+        let link = machines[0].directory.path(of: "second")
+        let log = try await SSHAgent.withRunning(
+            machines[0], extra: ["LATCHKEY_AGENT_SOCKET": link]
+        ) { one in
+            _ = try await one.createKey("one")
+            try await SSHAgent.withRunning(
+                machines[2], extra: ["LATCHKEY_AGENT_SOCKET": one.socket]
+            ) { three in
+                try await SSHAgent.withRunning(
+                    machines[1], extra: ["LATCHKEY_AGENT_SOCKET": three.socket]
+                ) { two in
+                    _ = try await two.createKey("two")
+                    try FileManager.default.createSymbolicLink(
+                        atPath: link, withDestinationPath: two.socket)
+                    #expect(
+                        try await lines(one).map { $0.split(separator: " ").last } == [
+                            "one", "two",
+                        ])
+                    // A key that no agent has comes back as a refusal.
+                    let answer = await (try AgentClient(one.socket)).request(
+                        AgentClient.commit(with: [1, 2, 3]))
+                    #expect(answer == AgentClient.failure)
+                }
+            }
+        }
+        #expect(!log.contains("did not answer in time"), "\(log)")
+    }
 }

@@ -63,6 +63,24 @@ struct SSHForwardingTests {
         #expect(log.contains("the login request is not bound to a host key"), "\(log)")
     }
 
+    @Test func `a key that does not allow forwarding signs nothing through a server`() async throws
+    {
+        let log = try await SSHAgent.withRunning(machine()) { agent in
+            let (key, own) = (try blob(await agent.createKey()), ForwarderKey())
+            try await agent.withForwarding { socket in
+                // Such a key is not listed there, but a server can know it.
+                let client = try AgentClient(socket)
+                #expect(try await client.request(own.bind(Self.session)) == AgentClient.success)
+                let login = AgentClient.login(Self.session, with: key, boundTo: own.blob)
+                #expect(await client.request(login) == AgentClient.failure)
+                #expect(agent.prompts.isEmpty)
+                try await allowForwarding(agent)
+                #expect(await client.request(login)?.first == 14, "the control")
+            }
+        }
+        #expect(log.contains("the key does not allow forwarding"), "\(log)")
+    }
+
     @Test func `a client that does not bind gets a prompt without a proven server`() async throws {
         try await SSHAgent.withRunning(machine()) { agent in
             let key = try blob(await agent.createKey())
