@@ -98,6 +98,12 @@ public struct SQLiteDatabase: SQLDatabase {
             guard status.st_mode & S_IFMT == S_IFREG else {
                 throw .init(path, "is not a regular file", "Give another path")
             }
+            // With a second name, SQLite would write to a file elsewhere.
+            guard status.st_nlink == 1 else {
+                throw .init(
+                    path, "has more than one name (hard link)",
+                    "Delete the other name if you made it, or give another path")
+            }
             guard status.st_uid == geteuid() else {
                 throw .init(
                     path, "belongs to another user",

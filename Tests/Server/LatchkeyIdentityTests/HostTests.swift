@@ -115,7 +115,7 @@ import Testing
     func `a Host header cannot send control characters to a terminal that shows the log`()
         async throws
     {
-        let server = try await IdentityProcess(["--demo"])
+        let server = try await IdentityProcess(["--demo", "--log-level", "debug"])
         let request = try RunningProgram(
             URL(filePath: "/usr/bin/python3"),
             [

@@ -125,6 +125,28 @@ import Testing
         }
     }
 
+    @Test func `after a password, a device's session still needs what its key needs`()
+        async throws
+    {
+        try await TestServer.run { server in
+            let device = TestDevice()
+            try await server.setUp(device, bearer: server.login().access).success()
+            let session = try Tokens(await server.authenticate(device).success())
+            let request = try request(session.id)
+            let again = try Tokens(
+                await server.exchange(code: code(request, on: server), request).success())
+            var configuration = server.services.configuration
+            configuration.identity.biometric.disabled = true
+            let changed = try await IdentityServices(
+                configuration, database: server.services.database, hasher: PasswordHasher(),
+                clock: server.time.clock, signingKeyCipher: TestDatabase.cipher())
+            let refresh = try #require(session.refresh.flatMap(RefreshToken.init))
+            #expect(try await changed.grants.session(accessToken: again.access) == nil)
+            #expect(try await changed.grants.session(refresh) == nil)
+            #expect(try await server.services.grants.session(refresh) != nil, "the control")
+        }
+    }
+
     @Test func `an earlier session of the browser continues no session`() async throws {
         try await TestServer.run { server in
             let session = try await server.login()

@@ -55,6 +55,29 @@ enum DeviceRemoval: CaseIterable {
         }
     }
 
+    @Test func `a session of easy access removes no other device`() async throws {
+        try await TestServer.run { server in
+            let device = TestDevice()
+            try await server.setUp(device, bearer: server.login().access).success()
+            let (own, other) = (try await server.enrolledDevice(), try await server.enrolledDevice())
+            let easy = try Tokens(
+                await server.easyAccess(own, form: ["scope": TestServer.fullScope]).success())
+            func remove(_ bearer: String) async throws -> Int {
+                try await server.post(
+                    "/api/identity/biometric/remove", json: #"{"kid":"\#(device.kid)"}"#,
+                    bearer: bearer
+                ).status
+            }
+            #expect(try await remove(easy.access) == 401)
+            try await server.authenticate(device).success()
+            try await server.disableEasyAccess(other.id, bearer: easy.access)
+                .expectStrongAuthenticationWanted()
+            try await server.easyAccess(other).success()
+            try await server.disableEasyAccess(own.id, bearer: easy.access).expectDone()
+            #expect(try await remove(server.login().access) == 200, "the control")
+        }
+    }
+
     @Test(arguments: [true, false])
     func `sessions of device keys end while their login is off`(isDisabled: Bool) async throws {
         try await TestServer.run { server in

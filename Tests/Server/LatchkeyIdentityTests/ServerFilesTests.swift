@@ -102,6 +102,27 @@ import Testing
         }
     }
 
+    @Test(arguments: ["", "-wal", "-journal"])
+    func `a server does not start with a database that has a second name`(suffix: String)
+        async throws
+    {
+        try await TemporaryDirectory.withDirectory { directory in
+            let files = try await Files(in: directory)
+            let (place, other) = (files.database + suffix, directory.path(of: "other"))
+            if suffix.isEmpty {
+                try #require(link(place, other) == 0)
+            } else {
+                unlink(place)
+                try Data("precious".utf8).write(to: URL(filePath: other))
+                try #require(chmod(other, 0o600) == 0 && link(other, place) == 0)
+            }
+            try await files.expectRefusal(of: place, "has more than one name")
+            if !suffix.isEmpty {
+                #expect(try Data(contentsOf: URL(filePath: other)) == Data("precious".utf8))
+            }
+        }
+    }
+
     @Test func `a configuration with two members of one name is refused`() async throws {
         try await TemporaryDirectory.withDirectory { directory in
             let files = try await Files(in: directory)

@@ -26,9 +26,8 @@ struct AppSessionEndpoint: Sendable {
         }
         guard let refreshToken = RefreshToken(text),
             let session = try await services.grants.session(refreshToken),
-            session.grant.hasFullAccess,
-            // A session of the locker must not remove devices.
-            session.grant.enrolmentID == nil
+            // The page removes devices.
+            session.grant.managesDevices
         else { throw APIError.invalidGrant }
         let (token, expiresAt) = try await services.appSessions.issue(for: session.grant)
         return try .json([

@@ -98,6 +98,9 @@ struct LockerEndpoints: Sendable {
         }
         // Removing a key needs no proof of hardware.
         try enrolment.requireOwner(userID: session.user.id, clientID: session.grant.clientID)
+        guard session.grant.managesDevices || session.grant.enrolmentID == enrolment.id else {
+            throw OAuthError.insufficientUserAuthentication()
+        }
         try await locker.removeEasyAccessKeys(named: kid, of: enrolment)
         context.logger.notice("easy access disabled", metadata: ["enrolment": "\(enrolment.id)"])
         return .empty(.noContent)

@@ -52,7 +52,7 @@ struct SessionEndpoints: Sendable {
     func removeBiometric(_ request: Request, _ context: IdentityContext) async throws -> Response {
         guard
             let session = try await services.session(bearer: request.bearerToken),
-            session.grant.hasFullAccess
+            session.grant.managesDevices
         else { throw APIError.unauthorized }
         let body = try await request.jsonObject(context)
         guard body.count == 1, let text = body["kid"]?.string else {

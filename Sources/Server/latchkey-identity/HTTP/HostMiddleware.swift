@@ -19,7 +19,8 @@ struct HostMiddleware: RouterMiddleware {
             throw HTTPError(.badRequest, message: "a request must have exactly one Host header")
         }
         guard origin.accepts(host: authority) else {
-            context.logger.notice("refused, for another host", metadata: ["host": "\(authority)"])
+            // Not in the usual log: any client can cause any number of these lines.
+            context.logger.debug("refused, for another host", metadata: ["host": "\(authority)"])
             throw HTTPError(
                 .misdirectedRequest, message: "this server does not answer for that host")
         }

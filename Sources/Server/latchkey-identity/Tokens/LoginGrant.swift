@@ -29,6 +29,9 @@ struct LoginGrant: Sendable {
     var scopes: Set<String> { Set(scope.split(separator: " ").map(String.init)) }
 
     var hasFullAccess: Bool { scopes.contains(Scope.fullAccess) }
+    /// Whether the session may add and remove the user's devices. One of the locker may not: the end
+    /// of its enrolment ends the session, and not what the session changed.
+    var managesDevices: Bool { hasFullAccess && enrolmentID == nil }
 
     /// Whether the user was authenticated, and not only the device.
     var hasUser: Bool { amr != .background }

@@ -67,8 +67,10 @@ struct SessionPolicy: Sendable {
             let user = try User.user(id: grant.userID, in: database)
         else { return nil }
         switch grant.amr {
-        case nil: return Session(user: user, grant: grant, enrolment: nil)
-        case .biometric:
+        case nil where grant.deviceID == nil:
+            return Session(user: user, grant: grant, enrolment: nil)
+        // After a new authentication with the password, the session still belongs to the device.
+        case nil, .biometric:
             guard configuration.allowsBiometricLogin,
                 let device = try grant.deviceID.flatMap({ try devices.device(id: $0, in: database) }
                 ),
