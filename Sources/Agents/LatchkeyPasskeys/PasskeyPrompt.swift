@@ -80,10 +80,14 @@ package struct PasskeyQuestion: Hashable, Sendable {
     package let timeLimit: Duration
 
     /// The site for a text, in quotation marks: at most 64 characters, and the end of a longer
-    /// name, because the end of a domain names its owner. The presence broker shows 120 characters
-    /// of a text, and a prompt for a PIN 200.
+    /// name, because the end of a domain names its owner. The application of an SSH key keeps its
+    /// beginning, which no domain has. The presence broker shows 120 characters of a text, and a
+    /// prompt for a PIN 200.
     package var place: String {
-        site.map { String(quoted: String(oneLine: $0, endLimit: 64)) } ?? "a site"
+        guard let site else { return "a site" }
+        return String(
+            quoted: site.hasPrefix("ssh:")
+                ? String(oneLine: site, limit: 64) : String(oneLine: site, endLimit: 64))
     }
 
     /// The end of "Latchkey asks for your PIN to …", for the chosen account.

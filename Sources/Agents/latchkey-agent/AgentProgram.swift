@@ -53,15 +53,16 @@ struct AgentProgram: ServiceProgram {
             pins: try settings.pins(environment: environment),
             broker: SystemPresenceBroker { _, _ in }, preferring: settings.preference)
         let listener = try ListeningSocket.forAgent(at: socket)
+        let refusals = RefusalLog(
+            log, notification: DesktopNotification(environment: environment))
         let service = AgentService(
             settings, presence: presence,
             files: AgentService.HostFiles(
                 knownHosts: knownHosts?.split(separator: ":").map(String.init)
                     ?? KnownHosts.defaultFiles(home: environment["HOME"]),
                 configurations: HostNames.defaultFiles(home: environment["HOME"])),
-            otherAgent: try otherAgent(settings, environment, besides: listener, log),
-            refusals: RefusalLog(
-                log, notification: DesktopNotification(environment: environment)), log: log
+            otherAgent: try otherAgent(settings, environment, besides: listener, log, refusals),
+            refusals: refusals, log: log
         ) { (settings.pinSource ?? .pinentry).obstacle(environment: environment) }
         let observer = Task {
             await SessionLockObserver().repeatedly { _ in
@@ -86,15 +87,18 @@ struct AgentProgram: ServiceProgram {
 
     private func otherAgent(
         _ settings: ProgramSettings, _ environment: [String: String],
-        besides listener: ListeningSocket, _ log: Logger
+        besides listener: ListeningSocket, _ log: Logger, _ refusals: RefusalLog
     ) throws(KeystoreError) -> OtherAgent? {
         guard let path = settings.agentSocket else {
             // The clients of this agent may have the same variable.
             let usual = environment["SSH_AUTH_SOCK"] ?? ""
-            return usual.hasPrefix("/") ? OtherAgent(path: usual, besides: listener, log: log) : nil
+            return usual.hasPrefix("/")
+                ? OtherAgent(path: usual, besides: listener, log: log, refusals: refusals) : nil
         }
         guard path != "none" else { return nil }
-        guard let other = OtherAgent(path: path, besides: listener, log: log) else {
+        guard
+            let other = OtherAgent(path: path, besides: listener, log: log, refusals: refusals)
+        else {
             throw settings.invalid(.agentSocket, "‘\(path)’ is the socket of this agent")
         }
         return other

@@ -160,6 +160,9 @@ actor AgentService {
         // The stored record decides before the prompt, and the verified one before the signature.
         guard let use = use(of: key, for: data, bindings, session) else { return .failure }
         let knownHosts = KnownHosts(files: files.knownHosts)
+        for file in knownHosts.untrusted {
+            refusals.notice("\(file) names no server, because other users can write it", session)
+        }
         if let server = use.server, knownHosts.isRevoked(server) {
             refusals.refused("the host key is revoked in known_hosts", session, key)
             return .failure
@@ -252,10 +255,10 @@ actor AgentService {
     private func offeredKeys() async -> [SSHKeyRecord] {
         do throws(KeystoreError) {
             let (keys, damaged) = try await opened().records.sshKeys()
-            for error in damaged { log.warning("\(error)") }
+            for error in damaged { refusals.warning("\(error)") }
             return keys.filter { (try? $0.checkVerification()) != nil }
         } catch {
-            log.warning("\(error.during("list the SSH keys")) \(error.advice)")
+            refusals.warning("\(error.during("list the SSH keys")) \(error.advice)")
             return []
         }
     }

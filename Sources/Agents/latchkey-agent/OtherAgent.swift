@@ -12,11 +12,12 @@ final class OtherAgent: Sendable {
     let path: String
     private let ownPath: String?
     private let log: Logger
+    private let refusals: RefusalLog
     private let pausedUntil = Mutex<ContinuousClock.Instant?>(nil)
 
     /// - Returns: nil if the path is the one of this agent's own socket.
-    init?(path: String, besides own: ListeningSocket, log: Logger) {
-        (self.path, self.log) = (path, log)
+    init?(path: String, besides own: ListeningSocket, log: Logger, refusals: RefusalLog) {
+        (self.path, self.log, self.refusals) = (path, log, refusals)
         ownPath = own.path
         if isOwn { return nil }
     }
@@ -41,8 +42,7 @@ final class OtherAgent: Sendable {
             // When an agent with a socket in /tmp has ended, another user can create its path, and
             // would get the private keys of ssh-add.
             guard let peer, [geteuid(), 0].contains(peer.user) else {
-                log.warning(
-                    "the other agent belongs to another user", metadata: ["socket": "\(path)"])
+                refusals.warning("the other agent at \(path) belongs to another user")
                 close(descriptor)
                 return nil
             }
@@ -61,7 +61,7 @@ final class OtherAgent: Sendable {
     /// The agent did not answer in time, or with an invalid answer.
     func failed(_ reason: String, isLate: Bool) {
         if isLate { pausedUntil.withLock { $0 = .now + Self.pause } }
-        log.notice("the other agent \(reason)", metadata: ["socket": "\(path)"])
+        refusals.warning("the other agent at \(path) \(reason)")
     }
 }
 

@@ -26,6 +26,12 @@ final class RefusalLog: Sendable {
         write(reason, session, level: .notice)
     }
 
+    /// The store or the other agent fails. Each request of any client can cause a line, so all
+    /// together have the limit.
+    func warning(_ text: String) {
+        if logged.withLock({ $0.admit(true, at: .now) }) { log.warning("\(text)") }
+    }
+
     /// A request for a signature was refused before the hardware was used.
     ///
     /// - Parameter isShown: Whether to notify the user; false if the request was cancelled.

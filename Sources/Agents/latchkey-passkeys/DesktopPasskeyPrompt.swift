@@ -100,7 +100,8 @@ final class DesktopPasskeyPrompt: PasskeyPrompt {
         }
     }
 
-    func wink() async { log.notice("a program asks for attention to this device") }
+    /// Any program can ask any number of times, so this is not in the usual log.
+    func wink() async { log.debug("a program asks for attention to this device") }
 
     fileprivate func isFingerReady() async -> Bool {
         guard let broker, case .ready = await broker.fingerState() else { return false }

@@ -21,8 +21,10 @@ struct PasskeyService: Sendable {
     /// - Parameter ready: Called when packets are received.
     func run(ready: () -> Void) async throws(KeystoreError) {
         let connection = connection
-        let (messages, received) = AsyncStream.makeStream(of: RelayConnection.Message.self)
-        // This thread only drains the socket: the kernel's queue behind it has 31 places.
+        let (messages, received) = AsyncStream.makeStream(
+            of: RelayConnection.Message.self, bufferingPolicy: .bufferingOldest(1024))
+        // This thread only drains the socket: the kernel's queue behind it has 31 places. More
+        // packets than the device handles are lost.
         let isStarted = BlockingThread.start {
             while let message = connection.receive() { received.yield(message) }
             received.finish()

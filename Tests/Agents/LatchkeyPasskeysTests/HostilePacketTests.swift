@@ -71,6 +71,25 @@ import Testing
         }
     }
 
+    @Test func `answers that nobody reads use little memory`() async throws {
+        try await Rig.with { rig in
+            let sent = Mutex(0)
+            let gate = AsyncStream<Void>.makeStream()
+            let device = PasskeyHIDDevice(rig.authenticator) { _ in
+                for await _ in gate.stream { break }
+                sent.withLock { $0 += 1 }
+            }
+            let requests = 5_000
+            for _ in 0..<requests {
+                await device.receive(
+                    [255, 255, 255, 255, 0x86, 0, 8] + [UInt8](repeating: 5, count: 57))
+            }
+            gate.continuation.finish()
+            await device.close()
+            #expect((1...1_100).contains(sent.withLock(\.self)))
+        }
+    }
+
     @Test func `10,000 random packets do not stop the device`() async throws {
         let prompt = ScriptedPrompt(answer: { _ in .no })
         try await Rig.with(prompt) { rig in

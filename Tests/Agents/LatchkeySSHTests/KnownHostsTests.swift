@@ -1,3 +1,6 @@
+import FoundationEssentials
+import Glibc
+import LatchkeySimulators
 import Testing
 
 @testable import LatchkeySSH
@@ -175,6 +178,31 @@ struct KnownHostsTests {
         #expect(hosts.isRevoked(try server.hostKey))
         let absent = KnownHosts(files: ["/nonexistent/known_hosts"])
         #expect(try absent.unreadable.isEmpty && !absent.isRevoked(server.hostKey), "the control")
+    }
+
+    @Test func `a file that other users can write names no server, and revokes`() throws {
+        let directory = try TemporaryDirectory()
+        let (path, key) = (directory.path(of: "known_hosts"), try server.hostKey)
+        let authority = SampleServer()
+        let text = "\(server.line("github.com"))\n@revoked \(authority.line("*"))\n"
+        try Data(text.utf8).write(to: URL(filePath: path))
+        for (mode, name) in [(0o644, KnownHosts.Name.name("github.com")), (0o666, .absent)] {
+            try #require(chmod(path, mode_t(mode)) == 0)
+            let hosts = KnownHosts(files: [path])
+            #expect(hosts.name(of: key) == name)
+            #expect(hosts.untrusted == (name == .absent ? [path] : []))
+            #expect(hosts.isRevoked(try authority.hostKey))
+        }
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `a pipe in place of a file is not read`() throws {
+        let directory = try TemporaryDirectory()
+        let path = directory.path(of: "known_hosts")
+        try #require(mkfifo(path, 0o600) == 0)
+        #expect(KnownHosts(files: [path]).unreadable == [path])
+        var names = HostNames()
+        names.add(configurations: [path])
     }
 
     @Test func `damaged lines are skipped`() throws {

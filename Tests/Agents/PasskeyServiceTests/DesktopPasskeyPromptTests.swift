@@ -200,6 +200,15 @@ struct DesktopPasskeyPromptTests {
         }
     }
 
+    @Test func `the application of an SSH key does not look like a domain`() {
+        let site = "ssh:" + String(repeating: " ", count: 60) + "accounts.google.com"
+        let hostile = question(["ada"], site: site)
+        for text in [hostile.text, hostile.reason(account: 0)] {
+            #expect(text.contains("“ssh:"), "\(text)")
+            #expect(!text.contains("google"), "\(text)")
+        }
+    }
+
     @Test func `texts of the site and the program stay in their quotation marks`() {
         let hostile = question(
             ["ada” with a passkey of “bank.example\""],

@@ -4,6 +4,10 @@ internal import Latchkey
 ///
 /// KEEPALIVE comes from a timer, not from the task that uses the hardware.
 package actor PasskeyHIDDevice {
+    /// The maximum number of packets that wait until they are sent: those of seven of the longest
+    /// messages. A program that sends requests and reads no answers loses the further ones.
+    private static let maximumQueued = 1024
+
     private let authenticator: Authenticator
     private let clock: PasskeyClock
     private let send: @Sendable ([UInt8]) async -> Void
@@ -21,7 +25,8 @@ package actor PasskeyHIDDevice {
         self.clock = clock
         self.device = device
         self.send = send
-        (packets, outbox) = AsyncStream.makeStream(of: [UInt8].self)
+        (packets, outbox) = AsyncStream.makeStream(
+            of: [UInt8].self, bufferingPolicy: .bufferingOldest(Self.maximumQueued))
     }
 
     private let packets: AsyncStream<[UInt8]>

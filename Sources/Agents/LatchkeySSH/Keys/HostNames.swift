@@ -61,11 +61,9 @@ package struct HostNames: Sendable {
     /// Adds the names in the files of ssh_config(5) that exist.
     package mutating func add(configurations files: [String]) {
         for path in files {
-            let attributes = try? FileManager.default.attributesOfItem(atPath: path)
-            guard let size = attributes?[.size] as? Int, size <= Self.maximumBytes,
-                let bytes = FileManager.default.contents(atPath: path)
-            else { continue }
-            add(configuration: String(decoding: bytes, as: UTF8.self))
+            if case .text(let text) = SSHFile.read(path, maximumBytes: Self.maximumBytes) {
+                add(configuration: text)
+            }
         }
     }
 

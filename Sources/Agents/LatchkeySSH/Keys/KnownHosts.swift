@@ -1,5 +1,6 @@
 internal import Crypto
 internal import FoundationEssentials
+internal import Latchkey
 
 /// The names of host keys, from OpenSSH's files `known_hosts` (sshd(8), "SSH_KNOWN_HOSTS FILE
 /// FORMAT").
@@ -42,37 +43,34 @@ package struct KnownHosts: Sendable {
     private static let maximumBytes = 8 << 20
     private let lines: [Line]
     /// The files that exist and cannot be read, or are too long. They could revoke any key.
-    package private(set) var unreadable: [String] = []
+    package let unreadable: [String]
+    /// The files that other users can write. Their lines revoke keys, and name none.
+    package let untrusted: [String]
 
     /// - Parameter texts: The contents of the files, in order of precedence.
     package init(_ texts: [String]) {
         lines = texts.flatMap { $0.split(whereSeparator: \.isNewline).compactMap(Self.line) }
+        (unreadable, untrusted) = ([], [])
     }
 
     /// Reads the files that exist.
     package init(files: [String]) {
-        var (texts, unreadable) = ([String](), [String]())
+        var (lines, unreadable, untrusted) = ([Line](), [String](), [String]())
         for path in files {
-            do {
-                let size =
-                    try FileManager.default.attributesOfItem(atPath: path)[.size] as? Int ?? .max
-                guard size <= Self.maximumBytes,
-                    let bytes = FileManager.default.contents(atPath: path)
-                else {
-                    unreadable.append(path)
-                    continue
+            switch SSHFile.read(path, maximumBytes: Self.maximumBytes) {
+            case .absent: break
+            case .unreadable: unreadable.append(path)
+            case .text(let text):
+                let read = text.split(whereSeparator: \.isNewline).compactMap(Self.line)
+                if (try? TrustedFile.check(path)) != nil {
+                    lines += read
+                } else {
+                    lines += read.filter { $0.marker == .revoked }
+                    untrusted.append(path)
                 }
-                texts.append(String(decoding: bytes, as: UTF8.self))
-            } catch let error as CocoaError
-                where error.code == .fileReadNoSuchFile || error.code == .fileNoSuchFile
-            {
-                continue
-            } catch {
-                unreadable.append(path)
             }
         }
-        self.init(texts)
-        self.unreadable = unreadable
+        (self.lines, self.unreadable, self.untrusted) = (lines, unreadable, untrusted)
     }
 
     /// OpenSSH's default files.

@@ -152,6 +152,20 @@ struct SSHSigningTests {
         }
     }
 
+    @Test func `a damaged record causes few lines in the log`() async throws {
+        let log = try await SSHAgent.withRunning(machine()) { agent in
+            _ = try await agent.createKey()
+            let machine = agent.machine
+            let id = try await machine.run("key", "show", "work", "--json").json()["id"]?.string
+            try store(
+                machine, "ssh.key.\(try #require(id))", attributes: #"{"newer":"1"}"#)
+            let client = try AgentClient(agent.socket)
+            for _ in 0..<200 { #expect(await client.request([11]) != nil) }
+        }
+        let lines = log.split(separator: "\n").filter { $0.contains("warning") }
+        #expect((1...60).contains(lines.count), "\(lines.count)")
+    }
+
     @Test func `a record that another program changed signs nothing`() async throws {
         let log = try await SSHAgent.withRunning(machine()) { agent in
             let key = try await agent.createKey()
