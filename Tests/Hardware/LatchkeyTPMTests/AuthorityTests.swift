@@ -46,6 +46,17 @@ struct AuthorityTests {
             }
             chmod(path, 0o640)
             #expect(await start() == .unavailable)
+            // Another user could remove the files, and with them the failed fingers.
+            for mode in [0o750, 0o777] as [mode_t] {
+                chmod(path, 0o600)
+                chmod(directory.path, mode)
+                #expect(await start() == .unavailable)
+                chmod(directory.path, 0o700)
+            }
+            let second = directory.path(of: "second")
+            link(path, second)
+            #expect(await start() == .unavailable)
+            unlink(second)
             chmod(path, 0o600)
             #expect(await start() == nil)
             truncate(path, 31)

@@ -1,6 +1,7 @@
 internal import CPKCS11
 internal import FoundationEssentials
 internal import Glibc
+internal import Latchkey
 
 /// The modules that p11-kit configures (pkcs11.conf(5)): one file `NAME.module` each, with lines
 /// `key: value`.
@@ -31,6 +32,9 @@ struct ConfiguredModules: Sendable {
     let entries: [Entry]
     /// The names of the files with `remote:`, which p11-kit starts or connects to itself.
     let remotes: [String]
+    /// The paths of the files that other users can write. They could name a module that reads each
+    /// PIN.
+    let untrusted: [String]
 
     /// The directory of modules without a path: `pkcs11` in the directory of p11-kit's library.
     static let moduleDirectory: String = {
@@ -65,14 +69,20 @@ struct ConfiguredModules: Sendable {
         program: String = CommandLine.arguments.first ?? ""
     ) {
         var settings: [String: [String: String]] = [:]
+        var untrusted: [String] = []
         for directory in Self.directories(system, user) {
             let files = (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
             for file in files.sorted() where file.hasSuffix(".module") {
+                guard (try? TrustedFile.check("\(directory)/\(file)")) != nil else {
+                    untrusted.append("\(directory)/\(file)")
+                    continue
+                }
                 settings[String(file.dropLast(".module".count)), default: [:]]
                     .merge(Self.settings(in: "\(directory)/\(file)")) { $1 }
             }
         }
         let program = program.split(separator: "/").last.map(String.init) ?? program
+        self.untrusted = untrusted
         remotes = settings.filter {
             $1["module"] == nil && $1["remote"] != nil && Self.isEnabled($1, for: program)
         }.keys.sorted()

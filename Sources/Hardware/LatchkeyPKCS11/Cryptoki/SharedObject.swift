@@ -1,6 +1,7 @@
 internal import CPKCS11
 internal import FoundationEssentials
 internal import Glibc
+internal import Latchkey
 internal import LatchkeyPlatform
 
 /// Checks a module's file before it is loaded, so that each cause of failure has its own error.
@@ -42,18 +43,16 @@ enum SharedObject {
         }
     }
 
-    /// A user who can write the file can read every PIN: only root and the current user may be able
-    /// to.
+    /// A user who can write the file, or replace it, can read every PIN: only root and the current
+    /// user may be able to.
     private static func checkOwner(of path: String) throws(CryptokiError) {
-        var status = stat()
-        guard stat(path, &status) == 0 else { throw unreadable(path) }
-        guard status.st_uid == 0 || status.st_uid == geteuid(),
-            status.st_mode & (S_IWGRP | S_IWOTH) == 0
-        else {
+        do throws(CommonError) {
+            try TrustedFile.check(path)
+        } catch {
             throw CryptokiError(
                 .module(.writableByOthers),
                 reason:
-                    "\(path) can be changed by users other than root and this user, who could read each PIN"
+                    "\(path) can be changed by users other than root and this user, who could read each PIN: \(error.reason)"
             )
         }
     }

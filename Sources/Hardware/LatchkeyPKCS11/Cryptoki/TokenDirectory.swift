@@ -55,23 +55,13 @@ public struct TokenDirectory: Sendable {
         let modules = ConfiguredModules()
         return await read(
             paths: (configured ? modules.entries.map(\.path) : []) + paths, options: options,
-            remotes: configured ? modules.remotes : [])
+            skipped: configured ? modules.failures : [])
     }
 
-    /// - Parameter remotes: Configurations with `remote:`, each of which becomes a failure.
+    /// - Parameter skipped: The configurations that are not used.
     private static func read(
-        paths: [String], options: TokenOptions, remotes: [String]
+        paths: [String], options: TokenOptions, skipped: [Failure]
     ) async -> TokenDirectory {
-        let skipped = remotes.map { name in
-            Failure(
-                modulePath: "\(name).module",
-                error: CryptokiError(
-                    .unsupported,
-                    reason: "its configuration has `remote:` and names no module file",
-                    recovery: Recovery(
-                        "Run `p11-kit server` for the remote token, and name p11-kit-client.so with `module-path=` in the URI."
-                    )))
-        }
         return await withTaskGroup { group in
             for path in Module.files(paths) {
                 group.addTask { await readModule(path, options) }
@@ -128,7 +118,7 @@ extension TokenDirectory {
         }
         let all = await read(
             paths: paths, options: options,
-            remotes: uri.namesModule ? [] : ConfiguredModules().remotes)
+            skipped: uri.namesModule ? [] : ConfiguredModules().failures)
         guard isMatching else { return all }
         return TokenDirectory(
             tokens: all.tokens.filter { uri.matches($0.information) }, failures: all.failures)
@@ -141,5 +131,30 @@ extension [TokenDirectory.Entry] {
     package var preferringInitialized: [TokenDirectory.Entry] {
         let initialized = filter { $0.information.flags.contains(.initialized) }
         return initialized.isEmpty ? self : initialized
+    }
+}
+
+extension ConfiguredModules {
+    /// The configurations that are not used.
+    fileprivate var failures: [TokenDirectory.Failure] {
+        remotes.map { name in
+            TokenDirectory.Failure(
+                modulePath: "\(name).module",
+                error: CryptokiError(
+                    .unsupported,
+                    reason: "its configuration has `remote:` and names no module file",
+                    recovery: Recovery(
+                        "Run `p11-kit server` for the remote token, and name p11-kit-client.so with `module-path=` in the URI."
+                    )))
+        }
+            + untrusted.map { path in
+                TokenDirectory.Failure(
+                    modulePath: path,
+                    error: CryptokiError(
+                        .module(.writableByOthers),
+                        reason:
+                            "\(path) can be changed by users other than root and this user, so it names no module"
+                    ))
+            }
     }
 }

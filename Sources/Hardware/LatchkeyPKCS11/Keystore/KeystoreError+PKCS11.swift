@@ -136,7 +136,7 @@ extension ModuleFailure {
         case .notAModule:
             "Name a PKCS#11 module, for example /usr/lib/x86_64-linux-gnu/libykcs11.so."
         case .writableByOthers:
-            "Change the owner of the file to root or to you (chown) and make it writable only by the owner (chmod go-w)."
+            "Change the owner of the file, or of the directory that the error names, to root or to you (chown) and make it writable only by the owner (chmod go-w)."
         case .wrongArchitecture: "Install the module for this machine's architecture."
         case .unloadable: "Install the missing libraries; `ldd` lists them."
         case .noFunctions:

@@ -17,6 +17,7 @@ final class AuthorityStore: Sendable {
     /// - Throws: ``KeystoreError`` with code `damaged` for a file that cannot be decoded. The file
     ///   is not changed.
     init(directory: String) throws(KeystoreError) {
+        try PrivateFile.checkDirectory(directory)
         path = "\(directory)/authority.json"
         guard let file = try PrivateFile.read(path) else {
             state = Mutex(nil)
@@ -144,22 +145,37 @@ enum PrivateFile {
     /// More than the state of the maximum number of users.
     private static let maximumCount = 1 << 20
 
+    /// Checks that no other user can read or replace the files in a directory: without them the
+    /// service would start with a new state, and so without the users' failed fingers.
+    static func checkDirectory(_ path: String) throws(KeystoreError) {
+        do throws(CommonError) { try TrustedFile.check(path) } catch {
+            throw unusable(path, error.reason)
+        }
+        var status = stat()
+        guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFDIR,
+            status.st_uid == geteuid(), status.st_mode & 0o077 == 0
+        else {
+            throw unusable(path, "it is no directory of this user alone")
+        }
+    }
+
     /// Reads a file.
     ///
     /// - Returns: nil if it does not exist.
     /// - Throws: ``KeystoreError`` with code `unavailable` if another user owns it or has
     ///   permissions for it.
     static func read(_ path: String) throws(KeystoreError) -> SecretBytes? {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else {
             guard errno == ENOENT else { throw unusable(path, "it cannot be opened") }
             return nil
         }
         defer { close(descriptor) }
         var status = stat()
-        guard fstat(descriptor, &status) == 0, status.st_uid == geteuid(),
-            status.st_mode & 0o077 == 0
-        else {
+        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG,
+            status.st_nlink == 1
+        else { throw unusable(path, "it is not a regular file with one name") }
+        guard status.st_uid == geteuid(), status.st_mode & 0o077 == 0 else {
             throw unusable(path, "other users own it or have permissions for it")
         }
         guard status.st_size <= maximumCount else { throw unusable(path, "it is too long") }

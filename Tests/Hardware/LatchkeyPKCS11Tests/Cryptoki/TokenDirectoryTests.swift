@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 import Latchkey
 import LatchkeySimulators
 import LatchkeyTestSupport
@@ -108,6 +109,35 @@ struct TokenDirectoryTests {
         // The system's setting prevents reading the user's.
         try write("user-config: none\n", system, "pkcs11.conf")
         #expect(modules().entries.map(\.path) == ["a.so", "/usr/lib/b.so", "d.so", "g.so", "n.so"])
+    }
+
+    @Test func `a configuration that other users can write names no module`() throws {
+        let directory = try TemporaryDirectory()
+        for (name, mode) in [("own.module", 0o644), ("open.module", 0o666)] {
+            let path = directory.path(of: name)
+            try Data("module: /usr/lib/a.so\n".utf8).write(to: URL(filePath: path))
+            try #require(chmod(path, mode_t(mode)) == 0)
+        }
+        let modules = ConfiguredModules(
+            system: .init(settings: "/nowhere", modules: [directory.path]), user: nil,
+            program: "latchkey")
+        #expect(modules.entries.map(\.name) == ["own"])
+        #expect(modules.untrusted == [directory.path(of: "open.module")])
+    }
+
+    @Test func `a module in a directory that other users can write is refused`() async throws {
+        let directory = try TemporaryDirectory()
+        let (folder, path) = (directory.path(of: "lib"), directory.path(of: "lib/module.so"))
+        try #require(mkdir(folder, 0o755) == 0)
+        try FileManager.default.copyItem(
+            atPath: "\(ConfiguredModules.moduleDirectory)/p11-kit-client.so", toPath: path)
+        #expect(throws: Never.self) { try SharedObject.check(path) }
+        try #require(chmod(folder, 0o777) == 0)
+        let error = await cryptokiError { () throws(CryptokiError) in
+            _ = try await Module.load(path, options: HostileToken.quick)
+        }
+        #expect(error?.kind == .module(.writableByOthers))
+        #expect(error?.reason.contains(folder) == true, "\(String(describing: error))")
     }
 
     @Test func `p11-kit's proxy as a module is refused with the next step`() async throws {
