@@ -86,7 +86,7 @@ package struct KeyProver<Code: OAuthErrorCode>: Sendable {
             case _ where isDeviceKey: true
             case .none, .hardware, .touch: true
             case .presence: policy.requirement != .none
-            case .finger: [.biometryAny, .biometryCurrentSet].contains(policy.requirement)
+            case .finger: policy.hasFinger && !policy.hasPIN
             }
         guard isMet else { throw LatchkeyError(.attestation(.weakPolicy(level))) }
     }

@@ -29,7 +29,7 @@ extension PresenceService {
         guard let policy = PresenceWire.policy(arguments) else {
             throw .invalidInput("the policy is invalid")
         }
-        guard policy.requirement != .biometryCurrentSet || requester.isAccount else {
+        guard !policy.isBoundToFingers || requester.isAccount else {
             throw Self.noAccount
         }
         guard policy.hasFinger else {

@@ -270,7 +270,7 @@ actor PresenceService {
         } catch {
             return await reply(message, .failure(PresenceWire.error(error)))
         }
-        if request.policy.requirement == .biometryCurrentSet, !requester.isAccount {
+        if request.policy.isBoundToFingers, !requester.isAccount {
             return await reply(message, .failure(PresenceWire.error(Self.noAccount)))
         }
         guard approvals.admit(requester.user, at: .now) else {

@@ -103,6 +103,14 @@ extension AccessPolicy {
         }
     }
 
+    /// Whether fingerprints that are enrolled later do not satisfy the policy.
+    package var isBoundToFingers: Bool {
+        switch requirement {
+        case .biometryCurrentSet: true
+        case .none, .pin, .userPresence, .biometryAny: false
+        }
+    }
+
     /// Whether a fingerprint is one of the ways to satisfy the policy.
     package var hasFinger: Bool {
         switch requirement {

@@ -144,8 +144,12 @@ extension TokenInformation {
     /// called `softhsm`: its keys are only as safe as the computer.
     func simulator(behind profile: ModuleProfile) -> String? {
         if manufacturer.hasPrefix("IBM"), model.hasPrefix("SW") { return "swtpm" }
-        if profile.family == .softhsm || isSoftHSM { return "softhsm" }
-        return profile.family == .generic && !isInHardwareSlot ? "softhsm" : nil
+        if isSoftHSM { return "softhsm" }
+        switch profile.family {
+        case .softhsm: return "softhsm"
+        case .generic: return isInHardwareSlot ? nil : "softhsm"
+        case .ykcs11, .opensc, .tpm2: return nil
+        }
     }
 }
 

@@ -12,7 +12,7 @@ extension ApprovalAuthority {
         for user: UInt32, _ policy: AccessPolicy, enrolmentSet: Data?
     ) async throws(KeystoreError) -> PresenceTerms {
         do throws(KeystoreError) {
-            let isBoundToSet = policy.requirement == .biometryCurrentSet
+            let isBoundToSet = policy.isBoundToFingers
             guard !isBoundToSet || enrolmentSet?.count == 32 else {
                 throw .unsupported(
                     "the presence broker cannot detect changes of the enrolled fingers",

@@ -52,7 +52,7 @@ package struct ApprovalAuthority: Sendable {
     ) async throws(KeystoreError) -> PresenceApproval {
         do throws(KeystoreError) {
             try check(request)
-            let isBoundToSet = request.policy.requirement == .biometryCurrentSet
+            let isBoundToSet = request.policy.isBoundToFingers
             guard !isBoundToSet || enrolmentSet?.count == 32 else {
                 throw .invalidInput("the set of enrolled fingers is not known")
             }

@@ -211,7 +211,7 @@ extension PresenceProtection.Finger {
         user = terms.user
         authority = try PublicArea(unmarshalling: terms.authority)
         handle = terms.authorityHandle.map(TPMHandle.init(rawValue:))
-        let isBoundToSet = policy.requirement == .biometryCurrentSet
+        let isBoundToSet = policy.isBoundToFingers
         enrolmentSet = isBoundToSet ? terms.enrolmentSet.map { Array($0) } : nil
         counter =
             isBoundToSet
