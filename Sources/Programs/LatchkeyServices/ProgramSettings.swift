@@ -36,15 +36,18 @@ package struct ProgramSettings: Sendable {
     /// have; `none` for no agent, nil for that of the environment.
     package let agentSocket: String?
 
-    /// - Parameter others: The values of the program's other options that are settings.
+    /// - Parameters:
+    ///   - others: The values of the program's other options that are settings.
+    ///   - flaw: As for ``SettingsReader``.
     /// - Throws: ``KeystoreError`` with code `invalidInput`.
     package init(
         _ options: some SharedOptions, others: [Setting: String?] = [:],
-        environment: [String: String]
+        environment: [String: String], flaw: (Setting, String) -> String? = { $0.flaw(in: $1) }
     ) throws {
         try self.init(
             SettingsReader(
-                options: options.values.merging(others) { $1 }, environment: environment),
+                options: options.values.merging(others) { $1 }, environment: environment,
+                flaw: flaw),
             preference: options.presence ?? .any, environment: environment)
     }
 
@@ -56,35 +59,18 @@ package struct ProgramSettings: Sendable {
         self.values = values
         self.preference = preference
         container = values[.container] ?? Setting.container.standard ?? ""
-        try RecordContainer.check(name: container)
         store =
             if let directory = values[.store] { directory } else {
                 try RecordStore.defaultDirectory(environment: environment)
             }
         tcti = try Self.tcti(values[.tcti], environment: environment)
-        // A fixed empty text means that there is no token.
-        let isWithoutToken = values.source(of: .token) == .fixed && values[.token] == ""
-        do throws(CryptokiError) {
-            token =
-                if let text = values[.token], !isWithoutToken { try TokenURI(text) } else { nil }
-        } catch {
-            throw values.invalid(.token, error.reason)
-        }
-        let source = values[.pinSource]
-        pinSource = source.flatMap { PINSource($0) }
-        if let source, pinSource == nil {
-            throw values.invalid(
-                .pinSource, "‘\(source)’ is not tty, pinentry, fd:N or file:PATH")
-        }
+        token = try Self.token(values)
+        pinSource = values[.pinSource].flatMap(PINSource.init)
         minimumPolicy =
             values[.minimumPolicy].flatMap(AccessPolicy.Requirement.init) ?? .none
         endpoint = values[.endpoint]
         clientID = values[.clientID]
         agentSocket = values[.agentSocket]
-        if let agentSocket, agentSocket != "none", !agentSocket.hasPrefix("/") {
-            throw values.invalid(
-                .agentSocket, "‘\(agentSocket)’ is neither an absolute path nor none")
-        }
         trustedOrigins =
             values.isAsSpecific(.trustedOrigins, as: .endpoint)
             ? (values[.trustedOrigins] ?? "").split(separator: ",").map(String.init) : []
@@ -93,16 +79,27 @@ package struct ProgramSettings: Sendable {
     /// The settings of programs that would read one value from the user's file, and the
     /// administrator's file.
     ///
+    /// - Parameter flaw: As for ``SettingsReader``.
     /// - Throws: ``KeystoreError`` with code `invalidInput` for a value that the setting cannot
     ///   have, or that is weaker than a fixed one.
-    package init(checking text: String, of setting: Setting, environment: [String: String])
-        throws(KeystoreError)
-    {
+    package init(
+        checking text: String, of setting: Setting, environment: [String: String],
+        flaw: (Setting, String) -> String?
+    ) throws(KeystoreError) {
         let own = Set(Setting.allCases.map(\.variable)).union([Self.variableOfTools])
         let rest = environment.filter { !own.contains($0.key) }
         try self.init(
-            SettingsReader(options: [:], environment: rest, users: [setting: text]),
+            SettingsReader(
+                options: [:], environment: rest, users: [setting: text], flaw: flaw),
             environment: rest)
+    }
+
+    private static func token(_ values: SettingsReader) throws(KeystoreError) -> TokenURI? {
+        // A fixed empty text means that there is no token.
+        guard let text = values[.token], !text.isEmpty else { return nil }
+        do throws(CryptokiError) { return try TokenURI(text) } catch {
+            throw values.invalid(.token, error.reason)
+        }
     }
 
     /// The variable with the TPM of tpm2-tools.
@@ -156,11 +153,6 @@ package struct ProgramSettings: Sendable {
         let source = pinSource ?? .pinentry
         try source.checkDescriptor()
         return try source.authority(environment: environment)
-    }
-
-    /// The next step for a wrong setting: the places that may contain it.
-    package func advice(toCorrect setting: Setting) -> String {
-        values.advice(toCorrect: setting)
     }
 
     /// An error for a value that a setting cannot have.

@@ -104,7 +104,8 @@ struct ConfigCommandTests {
         let before = try text(machine)
         let outcome = try await machine.run("config", "set", name, value, "--json")
         #expect(outcome.status == 2, "\(outcome)")
-        #expect(try outcome.json()["error"]?["message"]?.string?.isEmpty == false)
+        let message = try outcome.json()["error"]?["message"]?.string ?? ""
+        #expect(value.isEmpty || message.contains("\(name): "), "\(message)")
         #expect(try text(machine) == before)
     }
 

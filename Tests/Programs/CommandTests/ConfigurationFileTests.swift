@@ -84,13 +84,46 @@ struct ConfigurationFileTests {
                 == #"Set --client-id, or put it into \#(file): {"client-id": "…"}."#, "\(error)")
     }
 
-    @Test func `an endpoint that is not valid names the configuration file in use`() async throws {
+    /// Each command reads all settings, also those that it does not use.
+    @Test(arguments: [
+        ("endpoint", "example.com", "‘example.com’ is neither an https address nor an http"),
+        ("endpoint", "http://example.com", "‘http://example.com’ is neither an https address nor"),
+        ("trusted-origins", "https://a.example,b.example", "‘b.example’ is not an origin"),
+        ("token", "example", "pkcs11:"), ("container", "a\u{202E}b", "is not the name"),
+        ("tcti", "device:/etc/passwd", "‘device:/etc/passwd’ is not a device"),
+        ("pin-source", "env:PIN", "‘env:PIN’ is not tty, pinentry"),
+        ("agent-socket", "relative", "‘relative’ is neither an absolute path nor none"),
+        ("token-login", "face", "‘face’ is not auto, pin or reader"),
+    ])
+    func `a value that no program accepts is an error with the file, the member and the cause`(
+        name: String, value: String, cause: String
+    ) async throws {
         let (machine, _, file) = try machine()
-        try Data(#"{"endpoint": "foo", "client-id": "x"}"#.utf8).write(to: URL(filePath: file))
-        let error = try await machine.run("login", "--json").json()["error"]
+        try JSONEncoder().encode([name: value, "client-id": "x"]).write(to: URL(filePath: file))
+        for command in [["status"], ["doctor"], ["config", "list"], ["login"]] {
+            let outcome = try await machine.run(command + ["--json"])
+            #expect(outcome.status == 2, "\(command) \(outcome)")
+            let error = try outcome.json()["error"]
+            let message = error?["message"]?.string ?? ""
+            #expect(
+                message.hasPrefix("Could not read the settings: \(name): ")
+                    && message.contains(cause), "\(message)")
+            #expect(
+                error?["recovery"]?.string == "Correct ‘\(name)’ in \(file).", "\(outcome)")
+        }
+        // The command that corrects it works.
+        #expect(try await machine.run("config", "unset", name).status == 0)
+        #expect(try await machine.run("status").status == 0)
+    }
+
+    @Test func `a wrong address in a variable or an option is named by its place`() async throws {
+        let machine = try Machine(tcti: nil)
+        let option = try await machine.run("status", "--endpoint", "example.com", "--json")
+        #expect(try option.json()["error"]?["recovery"] == "Correct --endpoint.", "\(option)")
+        let variable = try await machine.run(
+            "status", "--json", extra: ["LATCHKEY_ENDPOINT": "example.com"])
         #expect(
-            error?["recovery"]?.string
-                == "Correct --endpoint, LATCHKEY_ENDPOINT or the configuration file (\(file)).")
-        #expect(try await machine.run("doctor").output.contains("configuration file (\(file))"))
+            try variable.json()["error"]?["recovery"] == "Correct LATCHKEY_ENDPOINT.",
+            "\(variable)")
     }
 }

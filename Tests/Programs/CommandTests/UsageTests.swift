@@ -137,12 +137,13 @@ struct UsageTests {
             ),
             (
                 ["status", "--pin-source", "foo"], "pin-source: ‘foo’",
-                "--pin-source, LATCHKEY_PIN_SOURCE or"
+                "Correct --pin-source."
             ),
-            (["status", "--token", "foo"], "token: ", "--token, LATCHKEY_TOKEN or"),
+            (["status", "--token", "foo"], "token: ", "Correct --token."),
             (
-                ["key", "list", "--container", ""], "‘’ is not the name of a container",
-                "1 to 128 bytes"
+                ["key", "list", "--container", ""],
+                "‘’ is not the name of a container, which has 1 to 128 bytes",
+                "Correct --container."
             ),
             (
                 ["key", "list", "--store", "/etc/passwd"],

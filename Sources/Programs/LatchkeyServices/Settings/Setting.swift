@@ -1,5 +1,8 @@
 package import Latchkey
+internal import LatchkeyPKCS11
+internal import LatchkeyPresence
 internal import LatchkeyTPM
+internal import TPM2TCTI
 
 /// A setting of the programs. The members of the configuration files have these names, and so have
 /// the options and the variables.
@@ -44,6 +47,32 @@ package enum Setting: String, CaseIterable, Sendable {
         case .minimumPolicy: AccessPolicy.Requirement.none.rawValue
         default: nil
         }
+    }
+
+    /// Why no program accepts a value, as a clause; nil for a value that is accepted.
+    package func flaw(in text: String) -> String? {
+        if let choices, !choices.contains(text) {
+            let list = choices.dropLast().joined(separator: ", ")
+            return "‘\(text)’ is not \(list) or \(choices[choices.count - 1])"
+        }
+        switch self {
+        case .container:
+            do throws(KeystoreError) { try RecordContainer.check(name: text) } catch {
+                return
+                    "\(error.reason), which has 1 to 128 bytes of visible characters in Unicode normalization form C"
+            }
+        case .tcti:
+            if text.isEmpty { return "the TCTI is empty" }
+            if TCTIConnection.namesFile(text) { return "‘\(text)’ is not a device" }
+        case .token:
+            do throws(CryptokiError) { _ = try TokenURI(text) } catch { return error.reason }
+        case .pinSource where PINSource(text) == nil:
+            return "‘\(text)’ is not tty, pinentry, fd:N or file:PATH"
+        case .agentSocket where text != "none" && !text.hasPrefix("/"):
+            return "‘\(text)’ is neither an absolute path nor none"
+        default: break
+        }
+        return nil
     }
 
     /// Whether a file sets it to `true` or `false`, and not to a text.

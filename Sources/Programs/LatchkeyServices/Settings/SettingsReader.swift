@@ -23,12 +23,15 @@ package struct SettingsReader: Sendable {
     /// - Parameters:
     ///   - users: Settings that replace the user's file; nil to read it.
     ///   - administrators: The path of the administrator's file. Only tests use another one.
+    ///   - flaw: Why the program does not accept a value of a setting, as a clause; nil for a value
+    ///     that is accepted.
     /// - Throws: ``KeystoreError`` with code `invalidInput`: as ``SettingsFile``; for a value that a
     ///   setting cannot have; for one that is weaker than a fixed one.
     package init(
         options: [Setting: String?], environment: [String: String],
         users: [Setting: String]? = nil,
-        administrators: String = SettingsFile.administrators
+        administrators: String = SettingsFile.administrators,
+        flaw: (Setting, String) -> String? = { $0.flaw(in: $1) }
     ) throws(KeystoreError) {
         path = Self.path(environment: environment)
         let file = try SettingsFile(administrators: administrators)
@@ -53,11 +56,9 @@ package struct SettingsReader: Sendable {
             if let fixed { found.append((.fixed, fixed)) }
             for (source, text) in found {
                 values[setting] = (source, text)
-                if let choices = setting.choices, !choices.contains(text) {
-                    let list = choices.dropLast().joined(separator: ", ")
-                    throw invalid(
-                        setting, "‘\(text)’ is not \(list) or \(choices[choices.count - 1])")
-                }
+                // A fixed empty text means that there is no token.
+                let isNoToken = setting == .token && source == .fixed && text.isEmpty
+                if !isNoToken, let flaw = flaw(setting, text) { throw invalid(setting, flaw) }
                 if let fixed, setting.isWeaker(text, than: fixed) {
                     throw contradiction(of: setting, fixed)
                 }
@@ -118,14 +119,12 @@ package struct SettingsReader: Sendable {
             recovery: "\(advice(toCorrect: setting))")
     }
 
-    /// The next step for a wrong setting: the places that may contain it.
-    package func advice(toCorrect setting: Setting) -> String {
-        switch source(of: setting) {
-        case .fixed, .administrator: return "Correct \(place(of: setting) ?? "")."
-        case .option, .variable, .user, nil: break
+    /// The next step for a wrong setting: the place that contains it.
+    private func advice(toCorrect setting: Setting) -> String {
+        let place = place(of: setting) ?? ""
+        return switch source(of: setting) {
+        case .option, .variable, nil: "Correct \(place)."
+        case .user, .fixed, .administrator: "Correct ‘\(setting.rawValue)’ in \(place)."
         }
-        let places = [setting.option, setting.variable].compactMap(\.self)
-        let file = "the configuration file\(path.map { " (\($0))" } ?? "")"
-        return "Correct \(places.joined(separator: ", ")) or \(file)."
     }
 }

@@ -14,16 +14,12 @@ struct ServerDiagnostics {
 
     func check() async -> Check {
         let name = "server"
-        guard let text = settings.endpoint, let client = settings.clientID else {
+        guard let text = settings.endpoint, let endpoint = Endpoint(text),
+            let client = settings.clientID
+        else {
             return .warning(
                 name, "No identity server is configured. Keys work; logins do not.",
                 advice: settings.missingServer.recovery)
-        }
-        guard let endpoint = Endpoint(text) else {
-            return .warning(
-                name,
-                "The endpoint ‘\(text)’ is neither an https address nor an http address of this machine.",
-                advice: settings.advice(toCorrect: .endpoint))
         }
         let transport = CurlTransport(timeout: Self.timeoutSeconds)
         let request = endpoint.appending("/.well-known/openid-configuration").request(.get)

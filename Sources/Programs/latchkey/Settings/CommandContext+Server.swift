@@ -29,7 +29,7 @@ extension CommandContext {
 
     /// The configured server and the OAuth client ID.
     ///
-    /// - Throws: ``KeystoreError`` with code `invalidInput` if one is missing or not valid.
+    /// - Throws: ``KeystoreError`` with code `invalidInput` if one is missing.
     func identityServer() throws(KeystoreError) -> (endpoint: String, clientID: String) {
         guard let endpoint = settings.endpoint, let clientID = settings.clientID, !clientID.isEmpty
         else {
@@ -38,7 +38,6 @@ extension CommandContext {
                 reason: settings.missingServer.reason,
                 recovery: "\(settings.missingServer.recovery)")
         }
-        try settings.check(endpoint: endpoint)
         return (endpoint, clientID)
     }
 }

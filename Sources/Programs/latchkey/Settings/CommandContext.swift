@@ -25,7 +25,7 @@ struct CommandContext: Sendable {
         let console = Console(format: options.json ? .json : .text, isQuiet: options.quiet)
         (self.settings, self.console) = (settings, console)
         if settings.token != nil { StandardStreams.keepOutputPrivate() }
-        trustedOrigins = try settings.checkedOrigins()
+        trustedOrigins = settings.origins
         var log = Logger(label: "latchkey")
         log.logLevel = options.verbose ? .debug : .critical
         self.log = log

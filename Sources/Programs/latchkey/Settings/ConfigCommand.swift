@@ -36,7 +36,8 @@ extension SettingsCommand {
     /// The settings of this run, from all places.
     fileprivate func values(_ environment: [String: String]) throws -> SettingsReader {
         try SettingsReader(
-            options: arguments.values.merging(arguments.others) { $1 }, environment: environment)
+            options: arguments.values.merging(arguments.others) { $1 }, environment: environment
+        ) { $0.toolFlaw(in: $1) }
     }
 
     /// The user's configuration file.
@@ -125,14 +126,16 @@ extension ConfigCommand {
                     "The value is empty. ‘latchkey config unset \(setting.rawValue)’ removes the setting."
                 )
             }
+            if let flaw = setting.toolFlaw(in: value) {
+                throw ValidationError("\(setting.rawValue): \(flaw).")
+            }
         }
 
         func perform(on console: Console, environment: [String: String]) throws -> ChangeReport {
             let setting = try self.setting
-            let checked = try ProgramSettings(
-                checking: value, of: setting, environment: environment)
-            if let endpoint = checked.endpoint { try checked.check(endpoint: endpoint) }
-            _ = try checked.checkedOrigins()
+            _ = try ProgramSettings(
+                checking: value, of: setting, environment: environment
+            ) { $0.toolFlaw(in: $1) }
             var file = try file(environment)
             file.values[setting] = value
             try file.write()

@@ -62,39 +62,29 @@ struct GlobalOptions: SharedOptions {
 
     /// The settings of this run of the tool.
     func settings(environment: [String: String]) throws -> ProgramSettings {
-        try ProgramSettings(self, others: others, environment: environment)
+        try ProgramSettings(self, others: others, environment: environment) { $0.toolFlaw(in: $1) }
+    }
+}
+
+extension Setting {
+    /// Why the tool does not accept a value, as a clause: also an address to which no secret may be
+    /// sent. The services do not use the addresses.
+    func toolFlaw(in text: String) -> String? {
+        switch self {
+        case .endpoint where Endpoint(text)?.hasQuery != false:
+            return
+                "‘\(text)’ is neither an https address nor an http address of this machine, such as https://id.example"
+        case .trustedOrigins:
+            let wrong = text.split(separator: ",").first { Endpoint(String($0))?.path != "/" }
+            return wrong.map { "‘\($0)’ is not an origin of the form https://a.example" }
+        default: return flaw(in: text)
+        }
     }
 }
 
 extension ProgramSettings {
     /// The trusted origins in their normal form.
-    ///
-    /// - Throws: ``KeystoreError`` with code `invalidInput` for an address that is not an origin.
-    func checkedOrigins() throws(KeystoreError) -> Set<String> {
-        var origins: Set<String> = []
-        for name in trustedOrigins {
-            guard let endpoint = Endpoint(name), endpoint.path == "/" else {
-                throw invalid(
-                    .trustedOrigins, "‘\(name)’ is not an origin of the form https://a.example")
-            }
-            origins.insert(endpoint.origin)
-        }
-        return origins
-    }
-
-    /// Checks the endpoint.
-    ///
-    /// - Throws: ``KeystoreError`` with code `invalidInput` for an address to which no secret may be
-    ///   sent.
-    func check(endpoint: String) throws(KeystoreError) {
-        guard let address = Endpoint(endpoint), !address.hasQuery else {
-            throw KeystoreError(
-                operation: "find the identity server", code: .invalidInput,
-                reason:
-                    "the endpoint ‘\(endpoint)’ is neither an https address nor an http address of this machine",
-                recovery: "\(advice(toCorrect: .endpoint))")
-        }
-    }
+    var origins: Set<String> { Set(trustedOrigins.compactMap { Endpoint($0)?.origin }) }
 
     /// The reason and the next step if the endpoint, the client ID or both are missing.
     var missingServer: (reason: String, recovery: String) {
