@@ -17,7 +17,7 @@ extension ProgramSettings {
             recovery: recovery ?? "Use --policy \(names.joined(separator: ", or --policy ")).")
     }
 
-    /// The policy of a new key or secret, which meets the minimum.
+    /// The policy of a new key or secret that requires user verification, which meets the minimum.
     ///
     /// - Parameter chosen: The policy that the user chose; nil for the default.
     /// - Returns: nil for the default: a finger or the PIN, or the PIN alone.
@@ -29,5 +29,10 @@ extension ProgramSettings {
         }
         return AccessPolicy.Requirement.userPresence.meets(minimumPolicy)
             ? nil : AccessPolicy(minimumPolicy)
+    }
+
+    /// Whether secrets without user verification do not meet the minimum.
+    package var requiresVerification: Bool {
+        !AccessPolicy.Requirement.none.meets(minimumPolicy)
     }
 }

@@ -195,11 +195,10 @@ struct AdministratorsFileTests {
     // MARK: The minimum policy
 
     @Test(arguments: [
-        ["key", "create", "--policy", "none"], ["key", "create"],
-        ["key", "create", "--policy", "user-presence"],
-        ["vault", "store", "v"], ["vault", "store", "v", "--biometrics", "--policy", "pin"],
+        ["key", "create", "--policy", "none"], ["key", "create", "--policy", "user-presence"],
+        ["vault", "store", "v", "--biometrics", "--policy", "pin"],
         ["vault", "upgrade", "v", "--policy", "pin"], ["vault", "downgrade", "v"],
-        ["credential", "add"], ["enable", "--policy", "pin"],
+        ["credential", "add", "--policy", "none"], ["enable", "--policy", "pin"],
         ["locker", "start", "--policy", "pin"],
         ["locker", "easy-access", "enable", "--policy", "user-presence"],
         ["passkey", "serve", "--policy", "pin"],
@@ -221,16 +220,77 @@ struct AdministratorsFileTests {
                 "does not meet the minimum policy ‘biometry-any’ of \(Self.path)"), "\(outcome)")
     }
 
-    @Test(.softwareTPM, .requires(program: "swtpm"))
-    func `policies that meet the minimum are used, and the minimum is the default`() async throws {
-        let file = try await AdministratorsFile(#"{"fixed": {"minimum-policy": "pin"}}"#)
+    @Test(.softwareTPM, .requires(program: "swtpm"), arguments: ["user-presence", "pin"])
+    func `without an option, each new key and secret meets the minimum`(minimum: String)
+        async throws
+    {
+        let file = try await AdministratorsFile(
+            #"{"fixed": {"minimum-policy": "\#(minimum)"}}"#)
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
-        let key = try await file.run("key", "create", "--json", on: machine, pins: ["2580"])
+        let pins = ["258025"]
+        let key = try await file.run("key", "create", "--json", on: machine, pins: pins)
         #expect(try key.json()["policy"] == "pin", "\(key)")
-        let vault = try await file.run(
-            "vault", "store", "v", "--biometrics", "--json", on: machine, pins: ["2580"],
-            input: "secret")
-        #expect(vault.status == 0, "\(vault)")
+        for arguments in [["v"], ["w", "--biometrics"]] {
+            let vault = try await file.run(
+                ["vault", "store"] + arguments + ["--json"], on: machine, pins: pins,
+                input: "secret")
+            #expect(try vault.json()["biometricsEnabled"] == true, "\(vault)")
+        }
+        let answer = #"{"access_token":"a","token_type":"Bearer","expires_in":60}"#
+        let server = ["LATCHKEY_ENDPOINT": "http://127.0.0.1:9", "LATCHKEY_CLIENT_ID": "app"]
+        let credential = try await file.run(
+            ["credential", "add", "--json"], on: machine, extra: server, pins: pins, input: answer)
+        let id = try #require(credential.json()["id"]?.string, "\(credential)")
+        let shown = try await file.run("credential", "show", id, "--json", on: machine)
+        #expect(try shown.json()["policy"] == "pin", "\(shown)")
+    }
+
+    @Test func `a default that the minimum replaces is created under the minimum, or not at all`()
+        async throws
+    {
+        let file = try await AdministratorsFile(
+            #"{"fixed": {"minimum-policy": "biometry-any"}}"#)
+        for command in [["key", "create"], ["vault", "store", "v"]] {
+            let machine = try Machine(tcti: "device:/nonexistent/tpm")
+            let outcome = try await file.run(command, on: machine, pins: ["258025"], input: "s")
+            // The policy is no obstacle; the hardware is.
+            #expect(outcome.status == 7, "\(outcome)")
+            #expect(!outcome.errors.contains("minimum"), "\(outcome)")
+        }
+    }
+
+    /// What `doctor` says about the minimum.
+    @Test(
+        .softwareTPM, .requires(program: "swtpm"),
+        arguments: [
+            ("none", nil, nil), ("user-presence", "ok", "can enforce pin, user-presence, biometry"),
+            ("pin", "ok", "This machine can enforce pin."),
+            ("biometry-any", "problem", "no fingerprint can be checked"),
+            ("biometry-current-set", "problem", "no fingerprint can be checked"),
+        ] as [(String, String?, String?)])
+    func `doctor says whether this machine can enforce the minimum`(
+        minimum: String, state: String?, words: String?
+    ) async throws {
+        let file = try await AdministratorsFile(
+            #"{"fixed": {"minimum-policy": "\#(minimum)"}}"#)
+        let machine = try Machine(tcti: SoftwareTPM.current.tcti)
+        let doctor = try await file.run("doctor", "--json", on: machine)
+        let check = try doctor.json()["checks"]?.array?.first { $0["name"] == "policy" }
+        #expect(check?["state"]?.string == state, "\(doctor)")
+        #expect(doctor.status == (state == "problem" ? 7 : 0), "\(doctor)")
+        guard let words else { return }
+        let finding = check?["finding"]?.string ?? ""
+        #expect(finding.contains(words), "\(finding)")
+        #expect(
+            finding.contains("‘\(minimum)’, the minimum-policy of \(Self.path)"), "\(finding)")
+    }
+
+    @Test func `doctor names the minimum if the hardware does not answer`() async throws {
+        let file = try await AdministratorsFile(#"{"fixed": {"minimum-policy": "pin"}}"#)
+        let machine = try Machine(tcti: "device:/nonexistent/tpm")
+        let doctor = try await file.run("doctor", "--json", on: machine)
+        let check = try doctor.json()["checks"]?.array?.first { $0["name"] == "policy" }
+        #expect(check?["state"] == "warning", "\(doctor)")
     }
 
     @Test(.softwareTPM, .requires(program: "swtpm"))
@@ -308,6 +368,9 @@ struct AdministratorsFileTests {
             "‘trusted-origins’ is fixed, and ‘endpoint’ is not"
         ),
         (#"{"fixed": {"minimum-policy": "strong"}}"#, "minimum-policy: ‘strong’ is not none"),
+        (#"{"fixed": {"minimum-policy": ""}}"#, "minimum-policy: ‘’ is not none"),
+        (#"{"fixed": {"container": ""}}"#, "container: ‘’ is not the name"),
+        (#"{"fixed": {"endpoint": "id.example"}}"#, "endpoint: ‘id.example’ is neither"),
     ])
     func `a malformed file is an error that names it`(text: String, words: String) async throws {
         let file = try await AdministratorsFile(text)

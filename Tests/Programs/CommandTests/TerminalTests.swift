@@ -169,16 +169,41 @@ struct TerminalTests {
     @Test func `a deletion of an object without its name asks for confirmation`() async throws {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         #expect(try await machine.run("vault", "store", "one", input: "secret").status == 0)
-        #expect(try await type(["no\r"], at: machine, "vault", "reset").status == 3)
         let undecided = try await machine.run("vault", "reset")
         #expect(undecided.status == 2)
         #expect(undecided.errors.contains("--yes"), "\(undecided.errors)")
         #expect(try await machine.run("vault", "show", "one").output == "secret")
-        #expect(try await type(["yes\r"], at: machine, "vault", "reset").status == 0)
-        #expect(try await machine.run("vault", "show", "one").status == 6)
-        for arguments in [["two"], ["--yes"]] {
-            #expect(try await machine.run("vault", "store", "two", input: "secret").status == 0)
-            #expect(try await machine.run(["vault", "reset"] + arguments).status == 0)
+        #expect(try await machine.run("vault", "reset", "--yes").status == 0)
+    }
+
+    /// The commands that delete something of which there is no copy, and whose arguments name it.
+    @Test func `a deletion asks at a terminal, and its name is enough without one`() async throws {
+        let machine = try Machine(tcti: SoftwareTPM.current.tcti)
+        func store() async throws -> [[String]] {
+            #expect(try await machine.run("vault", "store", "app", input: "secret").status == 0)
+            let key = try await machine.run("key", "create", "--policy", "none", "--json").json()
+            return [
+                ["vault", "reset", "app"], ["key", "delete", try #require(key["id"]?.string)],
+            ]
+        }
+        for command in try await store() {
+            for answer in ["no\r", "\r"] {
+                let declined = try await type(
+                    [answer], at: machine, program: Products.latchkey, command)
+                #expect(declined.status == 3, "\(declined.screen)")
+                #expect(declined.screen.contains("There is no copy."), "\(declined.screen)")
+            }
+            let done = try await type(
+                ["yes\r"], at: machine, program: Products.latchkey, command)
+            #expect(done.status == 0, "\(done.screen)")
+        }
+        for command in try await store() {
+            let asked = try await type(
+                [], at: machine, program: Products.latchkey, command + ["--yes"])
+            #expect(asked.status == 0, "\(asked.screen)")
+        }
+        for command in try await store() {
+            #expect(try await machine.run(command).status == 0)
         }
     }
 

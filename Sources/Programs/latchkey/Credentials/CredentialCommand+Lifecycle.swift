@@ -25,15 +25,26 @@ extension CredentialCommand {
             transform: TagArgument.init)
         var tags: [TagArgument] = []
 
-        @Option(help: "The user verification that the hardware requires to open the token.")
-        var policy = AccessPolicy.none
+        @Option(
+            help: """
+                The user verification that the hardware requires to open the token. (default: none, or one that meets \
+                the setting minimum-policy)
+                """)
+        var policy: AccessPolicy?
 
         var operation: String? { "add the credential" }
 
         func perform(in context: CommandContext) async throws -> CredentialReport {
-            try context.settings.check(policy)
+            let chosen =
+                try context.settings.requiresVerification || policy != nil
+                ? context.settings.policy(policy) : AccessPolicy.none
             let token = try await Self.token(context.readSecret(), settings: context.settings)
             let store = try await context.credentials()
+            let policy =
+                if let chosen { chosen } else {
+                    await store.records.keystore.preferredPolicy(
+                        for: .sealing, through: context.presence)
+                }
             try await context.checkSealing(store.records, under: policy)
             // Some tokens prompt to create the store's key.
             try await store.records.open(

@@ -28,6 +28,7 @@ struct Diagnostics {
             checks.append(
                 await AttestationDiagnostics(context: context).check(hasStore: store != nil))
         }
+        if let policy = await PolicyDiagnostics(context: context).check() { checks.append(policy) }
         checks.append(pinSource())
         if let agent = await sshAgent(store) { checks.append(agent) }
         checks.append(await PasskeyDiagnostics().check())

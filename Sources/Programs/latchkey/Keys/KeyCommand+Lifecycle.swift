@@ -23,8 +23,12 @@ extension KeyCommand {
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
-        @Option(help: "The user verification that the hardware requires for each use of the key.")
-        var policy = AccessPolicy.pin
+        @Option(
+            help: """
+                The user verification that the hardware requires for each use of the key. (default: pin, or the \
+                setting minimum-policy if pin does not meet it)
+                """)
+        var policy: AccessPolicy?
 
         @Option(
             help: ArgumentHelp(
@@ -47,26 +51,26 @@ extension KeyCommand {
 
         func validate() throws {
             if let label { try KeyCommand.check(label: label) }
-            guard reuse == 0 || requested != nil else {
+            guard
+                reuse == 0 || AccessPolicy(wanted.requirement, reuseSeconds: reuse) != nil
+            else {
                 throw ValidationError(
                     "--reuse is 0 to 300 seconds, for a policy with user verification.")
             }
-            guard !ssh || policy != .none else {
+            guard !ssh || wanted != .none else {
                 throw ValidationError(
                     "An SSH key has a policy with user verification. ‘latchkey ssh add --without-verification’ adds another key."
                 )
             }
         }
 
-        /// The policy with its time; nil if they do not fit together.
-        private var requested: AccessPolicy? {
-            AccessPolicy(policy.requirement, reuseSeconds: reuse)
-        }
+        /// The policy without the rule of the settings.
+        private var wanted: AccessPolicy { policy ?? .pin }
 
         var operation: String? { "create a key" }
 
         func perform(in context: CommandContext) async throws -> KeyReport {
-            try context.settings.check(policy)
+            let policy = try context.settings.policy(policy) ?? wanted
             if slot != nil, context.settings.token == nil {
                 context.console.warn(
                     "--slot has no effect: only the keys of PIV cards have slots, and no token is configured."
@@ -78,7 +82,9 @@ extension KeyCommand {
             // A crash can leave unused keys in the hardware, which take up space.
             if revocable { try? await records.finishRevocations() }
             let made = try await records.createKey(
-                KeyRequest(policy: requested ?? policy, label: label, prompt: prompt),
+                KeyRequest(
+                    policy: AccessPolicy(policy.requirement, reuseSeconds: reuse) ?? policy,
+                    label: label, prompt: prompt),
                 revocably: revocable ? .required : .never,
                 authorizedBy: context.presence)
             defer { withExtendedLifetime(made) {} }
@@ -154,8 +160,8 @@ extension KeyCommand {
             commandName: "delete",
             abstract: "Delete a key permanently.",
             discussion: """
-                Deleting a PIN-protected key from a token prompts for the PIN. Deleting a key from the TPM does not \
-                prompt.
+                At a terminal, asks for confirmation. Deleting a PIN-protected key from a token prompts for the PIN. \
+                Deleting a key from the TPM does not.
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
@@ -169,6 +175,8 @@ extension KeyCommand {
                 """)
         var forget = false
 
+        @Flag(help: Confirmation.help) var yes = false
+
         var operation: String? { "delete a key" }
 
         func perform(in context: CommandContext) async throws -> RevokingReport<BriefReport> {
@@ -181,6 +189,9 @@ extension KeyCommand {
                     code: .invalidInput, reason: "deleting requires the complete ID",
                     recovery: "Run ‘latchkey key delete \(stored.id)’.")
             }
+            try await Confirmation.check(
+                "The key ‘\(stored.name)’ is deleted. There is no copy.", isNamed: true,
+                isGiven: yes)
             let prompt = context.prompt("delete the key ‘\(stored.name)’")
             // The hardware first, because the user may cancel its prompt. Deleting a key again that
             // the hardware no longer has succeeds. For a revocable key, deleting the record also

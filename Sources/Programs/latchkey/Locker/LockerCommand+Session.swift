@@ -112,7 +112,8 @@ extension LockerCommand {
     struct End: ContextCommand {
         static let configuration = CommandConfiguration(
             commandName: "end",
-            abstract: "Lock the session, or destroy the enrolment and all encrypted data.")
+            abstract: "Lock the session, or destroy the enrolment and all encrypted data.",
+            discussion: "At a terminal, asks for confirmation before it destroys.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
@@ -122,10 +123,17 @@ extension LockerCommand {
         )
         var mode: EndAuthMode
 
+        @Flag(help: Confirmation.help) var yes = false
+
         var operation: String? { mode == .destroy ? "destroy the enrolment" : "lock the session" }
 
         func perform(in context: CommandContext) async throws -> RevokingReport<LockerReport> {
             let session = try await LockerSession(in: context)
+            if mode == .destroy {
+                try await Confirmation.check(
+                    "All data of the locker on this machine becomes unreadable. There is no copy of its keys.",
+                    isNamed: true, isGiven: yes)
+            }
             return try await context.afterRevoking(
                 end(session, context.console), in: session.records)
         }

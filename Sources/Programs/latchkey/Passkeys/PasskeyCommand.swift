@@ -102,7 +102,7 @@ extension PasskeyCommand {
             abstract: "Delete passkeys permanently.",
             discussion: """
                 Delete a passkey at its site first: the site does not notice that it is gone. Add another way to log in \
-                before that. Deleting requires the complete ID. With --all, asks for confirmation.
+                before that. Deleting requires the complete ID. At a terminal, asks for confirmation.
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
@@ -136,6 +136,9 @@ extension PasskeyCommand {
                         )
                 }
                 passkeys = [found]
+                try await Confirmation.check(
+                    "The passkey for ‘\(found.rpID)’ is deleted. There is no copy.", isNamed: true,
+                    isGiven: yes)
             } else {
                 try await confirm(passkeys.count + damaged.count, in: context)
             }

@@ -87,7 +87,7 @@ extension VaultCommand {
             abstract:
                 "Delete the secret, even if it is damaged. Cannot be undone.",
             discussion:
-                "Without a name, asks for confirmation. Does not ask for a PIN or fingerprint.")
+                "At a terminal, asks for confirmation. Does not ask for a PIN or fingerprint.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
         @Argument(help: VaultCommand.nameHelp, completion: NameCompletion.vaults)
@@ -98,11 +98,9 @@ extension VaultCommand {
         func perform(in context: CommandContext) async throws -> RevokingReport<VaultReport> {
             let session = try await VaultSession(name, in: context)
             try session.checkPresent()
-            if name == nil {
-                try await Confirmation.check(
-                    "The secret of the vault ‘\(session.key)’ is deleted. There is no copy.",
-                    isGiven: yes)
-            }
+            try await Confirmation.check(
+                "The secret of the vault ‘\(session.key)’ is deleted. There is no copy.",
+                isNamed: name != nil, isGiven: yes)
             let report = VaultReport(try await session.vault.reset())
             return await context.afterRevoking(report, in: session.space.records)
         }

@@ -45,7 +45,11 @@ extension VaultCommand {
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
         @Argument(help: nameHelp) var name: String
 
-        @Flag(help: "Require a PIN or fingerprint to read the secret.") var biometrics = false
+        @Flag(
+            help: """
+                Require a PIN or fingerprint to read the secret. The default if the setting minimum-policy requires one.
+                """)
+        var biometrics = false
 
         @Option(
             help: """
@@ -63,10 +67,7 @@ extension VaultCommand {
         var operation: String? { "store the vault ‘\(name)’" }
 
         func perform(in context: CommandContext) async throws -> VaultReport {
-            if !biometrics {
-                try context.settings.check(
-                    .none, recovery: Recovery("Require a PIN or fingerprint.", .storeVaultWithPIN))
-            }
+            let biometrics = biometrics || context.settings.requiresVerification
             let session = try await VaultSession(
                 name, in: context, changing: true, protecting: biometrics,
                 under: policy?.policy)
