@@ -92,14 +92,15 @@ public struct SystemBrowser: Browser {
         return result.terminationStatus.isSuccess
     }
 
-    /// In an SSH session, how a browser on the other computer reaches the address.
+    /// In an SSH session without a display, how a browser on the other computer reaches the address.
     private func tunnel(for url: String) -> String {
-        guard environment["SSH_CONNECTION"]?.isEmpty == false,
+        func isSet(_ name: String) -> Bool { environment[name]?.isEmpty == false }
+        guard isSet("SSH_CONNECTION"), !isSet("DISPLAY"), !isSet("WAYLAND_DISPLAY"),
             let port = url.split(separator: "/").dropFirst().first?.split(separator: ":").last
                 .flatMap({ UInt16($0) })
         else { return "" }
         return
-            "\nThis is an SSH session. If your browser runs on the computer that you come from, first run "
+            "\nThis SSH session has no display. For the browser of the computer that you come from, first run "
             + "‘\(LoopbackNotice.tunnel(port))’ there, with the same destination as this session."
     }
 

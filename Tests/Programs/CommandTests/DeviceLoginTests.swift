@@ -141,13 +141,14 @@ struct DeviceLoginTests {
             ([:], false), (["SSH_CONNECTION": "192.0.2.1 50000 192.0.2.2 22"], true),
             (["SSH_CONNECTION": "192.0.2.1 50000 192.0.2.2 22", "DISPLAY": ":10"], false),
         ] as [([String: String], Bool)])
-    func `an SSH session without a display is told of --device`(
+    func `an SSH session without a display is told of --device and of the port forwarding`(
         extra: [String: String], isTold: Bool
     ) async throws {
         try await OddServer.with { machine, _ in
             let outcome = try await machine.run("login", extra: extra)
             #expect(outcome.status == 0, "\(outcome)")
             #expect(outcome.errors.contains("‘latchkey login --device’") == isTold, "\(outcome)")
+            #expect(outcome.errors.contains("‘ssh -L ") == isTold, "\(outcome)")
             #expect(!outcome.errors.contains("\u{FFFD}"), "\(outcome)")
         }
     }

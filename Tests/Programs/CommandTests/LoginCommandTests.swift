@@ -158,6 +158,25 @@ struct LoginCommandTests {
         }
     }
 
+    @Test func `a lockout is told before the browser opens, and the login works`() async throws {
+        try await withServer(machine()) { machine, _, _ in
+            let made = try await machine.run("key", "create", "--json", pins: ["2580"])
+            let id = try #require(made.json()["id"]?.string)
+            for _ in 0..<3 {
+                _ = try await machine.run("key", "sign", id, "/dev/null", pins: ["0000"])
+            }
+            let login = try await machine.run("login")
+            #expect(login.status == 0, "\(login)")
+            let notice = try #require(login.errors.firstRange(of: "the TPM is locked out"))
+            let page = try #require(login.errors.firstRange(of: "The server's page opens"))
+            #expect(notice.lowerBound < page.lowerBound, "\(login)")
+            // The lock is the same for the locker, which needs the PIN.
+            let locker = try await machine.run("locker", "start", "--json", pins: ["2580"])
+            #expect(locker.status == 5, "\(locker)")
+            #expect(!locker.errors.contains("The server's page opens"), "\(locker)")
+        }
+    }
+
     @Test func `a device that was removed on the settings page ends with 6 and is deleted here`()
         async throws
     {

@@ -94,30 +94,21 @@ struct LockerSession {
     ///
     /// - Throws: ``KeystoreError`` with the code that the hardware would return after the login.
     func checkPresence() async throws {
-        // A token may have its own PIN pad.
-        guard context.settings.token == nil else { return }
         let policy = await locker.easyAccessPolicy(through: context.presence)
-        if policy.hasPIN, let obstacle = context.pinObstacle() { throw obstacle }
-        if policy == .pin { try await checkLockout() }
-        guard policy != .pin else { return }
+        let isToken = context.settings.token != nil
+        // A token may have its own PIN pad.
+        if policy.hasPIN, !isToken, let obstacle = context.pinObstacle() { throw obstacle }
+        // A finger opens a key of a TPM that has both.
+        if policy == .pin || (policy.hasPIN && isToken),
+            let lockout = try await context.lockout(of: records.keystore)
+        {
+            throw lockout
+        }
+        guard policy != .pin, !isToken else { return }
         guard let broker = context.presence.broker?.approvals else {
             throw KeystoreError.invalidInput("this program uses no presence broker")
         }
         _ = try await broker.terms(for: policy)
-    }
-
-    /// Checks that the hardware accepts PINs. During a lockout it does not accept a new one either.
-    private func checkLockout() async throws(KeystoreError) {
-        let status = try await records.keystore.pinStatus()
-        guard status.isLockedOut else { return }
-        let until =
-            status.lockedOutUntil.map { ", by \(LocalTime.text($0)) at the latest" } ?? ""
-        throw KeystoreError(
-            code: .lockedOut,
-            reason: "the TPM is locked out and accepts no PIN",
-            recovery:
-                "Leave the machine on, and try again when ‘latchkey pin status’ shows attempts left\(until).",
-            attemptsLeft: 0, lockedOutUntil: status.lockedOutUntil)
     }
 
     // MARK: The session

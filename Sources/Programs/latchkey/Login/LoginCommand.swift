@@ -38,6 +38,7 @@ struct LoginCommand: ContextCommand {
 
     func perform(in context: CommandContext) async throws -> SessionReport {
         let container = try await context.login()
+        await warnOfLockout(in: context)
         let result: AuthorizeResult
         if device {
             let console = context.console
@@ -66,12 +67,27 @@ struct LoginCommand: ContextCommand {
         console.warn(page.text)
     }
 
+    /// Says before the browser opens that the next step, `latchkey enable`, needs a PIN that the
+    /// hardware does not accept. The login itself needs none.
+    private func warnOfLockout(in context: CommandContext) async {
+        // The login itself reports hardware that does not answer.
+        guard let records = try? await context.records(),
+            let lockout = try? await context.lockout(of: records.keystore)
+        else { return }
+        context.console.warn(
+            "‘latchkey enable’ and keys with a PIN do not work now: \(printable(lockout.reason))."
+        )
+        context.console.warn(printable(lockout.advice))
+    }
+
+    /// The rule is that of `SystemBrowser`, which shows how another computer's browser reaches the
+    /// page.
     private func suggestDevice(on console: Console, _ environment: [String: String]) {
         func isSet(_ name: String) -> Bool { environment[name]?.isEmpty == false }
         guard isSet("SSH_CONNECTION"), !isSet("DISPLAY"), !isSet("WAYLAND_DISPLAY") else { return }
         console.say(
-            "This SSH session has no display. ‘latchkey login --device’ shows a code for a browser on any device, "
-                + "if the server offers that.")
+            "In an SSH session, ‘latchkey login --device’ shows a code for a browser on any device, if the server offers "
+                + "that.")
     }
 }
 
