@@ -1,4 +1,5 @@
 import ArgumentParser
+import Glibc
 import Latchkey
 import LatchkeyPlatform
 import LatchkeyPresence
@@ -73,6 +74,7 @@ struct AgentProgram: ServiceProgram {
             }
         }
         defer { observer.cancel() }
+        reportMissingTPM(settings, log)
         let server = AgentServer(socket: listener, service: service, log: log)
         try server.start()
         log.notice(
@@ -83,6 +85,18 @@ struct AgentProgram: ServiceProgram {
             ])
         await waitForEnd()
         server.stop()
+    }
+
+    /// A missing TPM is no error: it may come later, and keys of tokens work without one.
+    private func reportMissingTPM(_ settings: ProgramSettings, _ log: Logger) {
+        let prefix = "device:"
+        guard settings.token == nil, settings.tcti.hasPrefix(prefix),
+            access(String(settings.tcti.dropFirst(prefix.count)), F_OK) != 0
+        else { return }
+        let path = settings.tcti.dropFirst(prefix.count)
+        log.warning(
+            "There is no TPM at \(path), so keys in it cannot sign. \(Recovery.Action.chooseTPM.command)"
+        )
     }
 
     private func otherAgent(

@@ -19,7 +19,8 @@ extension Recovery.Action {
         switch self {
         case .allowShortPIN: "To use a short PIN, pass --allow-short-pin."
         case .choosePINSource: "Set it with --pin-source or LATCHKEY_PIN_SOURCE."
-        case .chooseTPM: "Set it with --tcti or LATCHKEY_TCTI."
+        case .chooseTPM:
+            "Set it with --tcti or LATCHKEY_TCTI; for the services too, with ‘latchkey config set tcti TCTI’. For a trial, ‘swtpm/start’ in Latchkey's sources starts a software TPM and prints its TCTI."
         case .chooseToken: "Set it with --token or LATCHKEY_TOKEN."
         case .chooseHardware:
             "Set a token with --token; for the TPM, remove --token and LATCHKEY_TOKEN. Set the container with --container."

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import Latchkey
+import LatchkeyServices
 
 /// Checks the TPM's device file and its permissions. Does not use the TPM.
 struct DeviceDiagnostics {
@@ -21,8 +22,10 @@ struct DeviceDiagnostics {
         guard access(path, F_OK) == 0 else {
             return .problem(
                 "tpm", "There is no \(path): the kernel has found no TPM.",
-                advice:
-                    "Enable the TPM (fTPM, PTT) in the firmware setup, or set another TPM with --tcti or LATCHKEY_TCTI.",
+                advice: Recovery(
+                    "Enable the TPM (fTPM, PTT) in the firmware setup, or select another one.",
+                    .chooseTPM
+                ).withCommands,
                 code: .unavailable)
         }
         return access(path, R_OK | W_OK) == 0 ? nil : refusal()

@@ -35,6 +35,18 @@ struct SSHFailureTests {
         #expect(!log.contains("the PIN is wrong"), "\(log)")
     }
 
+    @Test func `without a TPM, the agent's log says how to select one, also for a trial`()
+        async throws
+    {
+        let log = try await SSHAgent.withRunning(Machine(tcti: "device:/nonexistent/tpm")) { _ in }
+        #expect(log.contains("There is no TPM at /nonexistent/tpm"), "\(log)")
+        for words in ["LATCHKEY_TCTI", "‘latchkey config set tcti TCTI’", "‘swtpm/start’"] {
+            #expect(log.contains(words), "\(log)")
+        }
+        let other = try await SSHAgent.withRunning(machine()) { _ in }
+        #expect(!other.contains("There is no TPM"), "\(other)")
+    }
+
     @Test func `two wrong PINs end the request`() async throws {
         let log = try await SSHAgent.withRunning(machine(), pin: "000000") { agent in
             let key = try await agent.createKey()
