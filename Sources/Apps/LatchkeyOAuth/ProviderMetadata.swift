@@ -226,7 +226,7 @@ package enum MetadataFlaw: Error, Hashable, Sendable {
     private static func otherOrigin(of issuer: String) -> Recovery {
         Recovery(
             "Ask the operator of ‘\(String(oneLine: issuer, limit: 256))’ whether that origin is the server's own. "
-                + "Only then list it (trusted-origins, or ‘additionalOrigins’ in a program): otherwise the server "
-                + "gets another server's login codes.")
+                + "Only then add it to the trusted origins in the settings: otherwise the server gets another server's "
+                + "login codes.")
     }
 }
