@@ -28,6 +28,13 @@ struct DeviceServer {
             onServerRunning: { _ in
                 FileHandle.standardOutput.write(Data("Listening on \(service.issuer)\n".utf8))
             })
-        try await application.runService()
+        do {
+            try await application.runService()
+        } catch {
+            // For example, another program uses the port.
+            FileHandle.standardError.write(
+                Data("The server cannot run: \(error). For another port, set PORT.\n".utf8))
+            exit(1)
+        }
     }
 }

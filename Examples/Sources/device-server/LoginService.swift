@@ -29,7 +29,7 @@ struct LoginService: Sendable {
         router.get("/jwks") { _, _ in try json(["keys": [sessions.publicKey]]) }
         router.get("/authorize") { request, _ in try loginPage(request) }
         router.post("/authorize") { request, _ in try await logIn(request) }
-        router.post("/oauth2/challenge") { _, _ in try await challenge() }
+        router.post("/oauth2/challenge") { request, _ in try await challenge(request) }
         router.post("/token") { request, _ in try await token(request) }
         router.get("/userinfo") { request, _ in
             try await json(["sub": session(of: request).user])
@@ -91,8 +91,14 @@ struct LoginService: Sendable {
 
     // MARK: Tokens
 
-    private func challenge() async throws -> Response {
-        let challenge = try await challenges.issue(.biometricRequest)
+    /// A challenge is valid for one purpose. This server has requests of one kind only.
+    private func challenge(_ request: Request) async throws -> Response {
+        let body = try await request.body.collect(upTo: 4_096)
+        guard let names = try? JSONDecoder().decode([String: String].self, from: body),
+            let purpose = names["purpose"].flatMap(ChallengePurpose.init),
+            purpose == .biometricRequest
+        else { throw OAuthError.invalidRequest("the purpose is not supported") }
+        let challenge = try await challenges.issue(purpose)
         return try json([
             "result": [
                 "token": challenge.token, "expire_at": challenge.expiresAt.formatted(.iso8601),
@@ -187,9 +193,15 @@ private struct OAuthErrors<Context: RequestContext>: RouterMiddleware {
             error = refusal
         } catch let refusal as BiometricRequestError {
             error = refusal.oauthError
+        } catch let failure as SQLFailure where failure.isTemporary {
+            // The client can repeat the request later (RFC 9110 section 15.6.4).
+            error = OAuthError(
+                status: 503, "temporarily_unavailable", "the database is not available")
         }
-        return try json(
+        var response = try json(
             ["error": error.error, "error_description": error.description],
             status: HTTPResponse.Status(code: error.status))
+        if error.status == 503 { response.headers[.retryAfter] = "5" }
+        return response
     }
 }
