@@ -128,9 +128,10 @@ package struct AttestationRecord: Hashable, Sendable, Codable {
 }
 
 extension AttestationError {
-    /// The response to the client. `reason` is present if the cause is the device's policy or the
-    /// operator's anchors, so that an operator can help.
-    package var oauthError: OAuthError {
+    /// The response to the client. Its error is `attestation_refused` if the cause is the device's
+    /// policy or the operator's anchors: then send the code as the member `reason`, so that an
+    /// operator can help.
+    public var oauthError: OAuthError {
         switch code {
         case .unsupportedFormat, .untrustedEndorsement, .chainTooLong, .unsupportedCertificate,
             .wrongEndorsement, .certificateExpired,

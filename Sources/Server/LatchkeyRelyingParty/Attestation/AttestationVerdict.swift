@@ -165,6 +165,35 @@ public struct AttestationExpectation: Hashable, Sendable {
         self.requirement = requirement
         self.requiresNewKey = requiresNewKey
     }
+
+    /// Creates the expectation for the key of a set-up request: the statement must contain the
+    /// request's challenge, the key's name and this server.
+    ///
+    /// - Parameters:
+    ///   - request: A request that ``BiometricRequestVerifier/verifySetup(_:for:)`` has verified,
+    ///     which used up its challenge.
+    ///   - kid: The name of the key in the result of the verification.
+    ///   - issuer: The server's issuer, exactly as in its discovery document.
+    ///   - requirement: The minimum that the server requires of the key.
+    public init(
+        of request: BiometricRequest, kid: KeyID, issuer: String,
+        requirement: AttestationRequirement
+    ) {
+        self.init(
+            token: request.challenge ?? "", kid: kid, issuer: issuer, requirement: requirement)
+    }
+
+    /// - Parameter token: The token of the challenge of a signed request, which was used up.
+    package init(
+        token: String, kid: KeyID, issuer: String, requirement: AttestationRequirement
+    ) {
+        self.init(
+            challenge: Data(token.utf8),
+            binding: .webAuthn(
+                rpID: URL(string: issuer)?.host() ?? "", origin: issuer,
+                credentialID: Data(kid.rawValue.utf8)),
+            requirement: requirement)
+    }
 }
 
 /// The approval keys of the presence brokers that a server knows.

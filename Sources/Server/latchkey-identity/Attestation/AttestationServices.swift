@@ -174,11 +174,7 @@ struct AttestationServices: Sendable {
         let verdict = try await verifier.verify(
             AttestationStatement(json: attestation), of: key,
             for: AttestationExpectation(
-                challenge: Data(challenge.utf8),
-                binding: .webAuthn(
-                    rpID: URL(string: issuer)?.host() ?? "", origin: issuer,
-                    credentialID: Data(kid.rawValue.utf8)),
-                requirement: requirement))
+                token: challenge, kid: kid, issuer: issuer, requirement: requirement))
         return AttestationRecord(verdict, for: requirement.level, at: clock.now)
     }
 }
