@@ -72,10 +72,7 @@ struct Transcript {
             environment: machine.environment)
         return screen.split(whereSeparator: \.isNewline).map {
             $0.trimmingCharacters(in: .whitespaces)
-        }.filter {
-            // A machine without systemd-logind, as in a container.
-            !$0.isEmpty && !$0.hasPrefix("Could not observe the session's locks")
-        }
+        }.filter { !$0.isEmpty }
     }
 
     private static func matches(_ line: String, _ pattern: String) -> Bool {
@@ -98,13 +95,14 @@ struct Transcript {
         if pid == 0:
             os.chdir(folder)
             os.execv("/bin/sh", ["sh", "-c", command])
-        screen = seen = b""
+        # On a machine without systemd-logind, as in a container, at any time after the start.
+        notice = re.compile(rb"Could not observe the session's locks[^\\n]*\\n")
+        screen, typed = b"", 0
         try:
             while data := os.read(terminal, 4096):
-                screen += data
-                seen += data
-                if keys and re.search(rb"(PIN|again): $|notes> $", seen):
-                    seen = b""
+                screen = notice.sub(b"", screen + data)
+                if keys and re.search(rb"(PIN|again): $|notes> $", screen[typed:]):
+                    typed = len(screen)
                     os.write(terminal, keys.pop(0).encode() + b"\\r")
         except OSError:
             pass
