@@ -63,6 +63,14 @@ struct YubiKeyCommandTests {
         // No more prompts.
         #expect(try await machine.run("key", "sign", id, "/dev/null", pins: []).status == 5)
         #expect(try await machine.run("doctor").status == 5)
+        // Before the server is asked for its login page.
+        let server = ["--endpoint", "http://127.0.0.1:9", "--client-id", "app"]
+        let locker = try await machine.run(["locker", "start"] + server, pins: [])
+        #expect(locker.status == 5, "\(locker)")
+        let login = try await machine.run(["login"] + server, pins: [])
+        #expect(
+            login.errors.contains("do not work now: the token's PIN is locked after too many"),
+            "\(login)")
         let wrong = try await machine.run(
             "token", "pin", "--unblock", pins: ["00000000", "345678"])
         #expect(wrong.status == 4 && wrong.errors.contains("the PUK is wrong"), "\(wrong.errors)")
