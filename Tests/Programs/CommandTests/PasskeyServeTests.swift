@@ -108,7 +108,7 @@ struct PasskeyServeTests {
                 ["--relay", "/nonexistent/relay"], 7,
                 "/nonexistent/relay: No such file or directory. Install the package"
             ),
-            (["--tcti", "device:/etc/hostname"], 2, "Set a TPM with --tcti"),
+            (["--tcti", "device:/etc/hostname"], 2, "Correct --tcti"),
             (["--policy", "none"], 2, "--policy"),
             (["--presence", "maybe"], 2, "--presence"),
             (["--pin-source", "fd:9"], 2, "descriptor 9 was not open when the program started"),
