@@ -132,7 +132,7 @@ struct SecretBuffer: ~Copyable {
         isOverfull = false
     }
 
-    /// The line as a PIN.
+    /// The line as a PIN, without a byte order mark, which some editors put at the start of a file.
     ///
     /// - Throws: ``KeystoreError`` with code `invalidInput` if the line cannot be a PIN.
     func pin() throws(KeystoreError) -> PIN {
@@ -140,7 +140,9 @@ struct SecretBuffer: ~Copyable {
             throw .invalidInput("the PIN has more than \(PIN.maximumBytes) bytes").during(
                 "read a PIN")
         }
-        return try PIN(utf8: UnsafeRawBufferPointer(rebasing: storage[..<count]))
+        let line = UnsafeRawBufferPointer(rebasing: storage[..<count])
+        let start = line.starts(with: "\u{FEFF}".utf8) ? 3 : 0
+        return try PIN(utf8: UnsafeRawBufferPointer(rebasing: line[start...]))
     }
 
     deinit {

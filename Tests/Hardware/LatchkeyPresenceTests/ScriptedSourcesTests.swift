@@ -29,6 +29,15 @@ struct ScriptedSourcesTests {
         #expect(error?.code == .unavailable)
     }
 
+    @Test func `a byte order mark is no part of a PIN`() async throws {
+        let (read, _) = try pipe("\u{FEFF}2580\n\u{FEFF}\n")
+        defer { close(read) }
+        let presence = DescriptorPresence(read)
+        #expect(try await presence.pin(request()).text == "2580")
+        let error = await #expect(throws: KeystoreError.self) { try await presence.pin(request()) }
+        #expect(error?.code == .invalidInput)
+    }
+
     @Test func `bytes after the used lines stay in the descriptor`() async throws {
         let (read, _) = try pipe("2580\nfor somebody else")
         defer { close(read) }
