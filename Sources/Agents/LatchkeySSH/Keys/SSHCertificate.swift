@@ -40,7 +40,8 @@ package struct SSHCertificate: Hashable, Sendable {
         publicKey = SSHPublicKey(key).blob
         serial = try reader.uint64()
         guard try reader.uint32() == 1 else { throw SSHFormatError("it is not a user certificate") }
-        keyID = try reader.text()
+        // Any bytes, which the authority chose.
+        keyID = String(decoding: try reader.string(), as: UTF8.self)
         var names = SSHReader(try reader.string())
         var principals: [String] = []
         while !names.isAtEnd { principals.append(try names.text()) }
@@ -55,11 +56,17 @@ package struct SSHCertificate: Hashable, Sendable {
         self.blob = blob
     }
 
-    /// Reads the contents of a file that `ssh-keygen -s` wrote.
+    /// Reads the contents of a file that `ssh-keygen -s` wrote: its first line that is neither empty
+    /// nor a comment, as OpenSSH does.
     package init(file: String) throws(SSHFormatError) {
-        let words = file.split(whereSeparator: \.isWhitespace)
+        let text = file.hasPrefix("\u{FEFF}") ? file.dropFirst() : file[...]
+        let line = text.split(whereSeparator: \.isNewline).first {
+            $0.contains { !$0.isWhitespace } && !$0.hasPrefix("#")
+        }
+        let words = line?.split(whereSeparator: \.isWhitespace) ?? []
         guard words.count >= 2, words[0] == Self.algorithm else {
-            throw SSHFormatError("the file does not begin with \(Self.algorithm)")
+            throw SSHFormatError(
+                "the first line that is no comment does not begin with \(Self.algorithm)")
         }
         guard let blob = Data(base64Encoded: String(words[1])) else {
             throw SSHFormatError("the certificate is not base64")
