@@ -110,8 +110,20 @@ extension KeystoreError {
                 "Restart the machine. If it fails again, the TPM is defective, or an attacker is on its bus."
             )
         case .unsupported: (.unsupported, reason, "Use another TPM.")
-        case .response(let code): meaning(of: code)
+        case .response(let code):
+            // The template is always the same.
+            if error.command == .createPrimary, case .parameter = code.subject {
+                lackingFeature(code)
+            } else {
+                meaning(of: code)
+            }
         }
+    }
+
+    private static func lackingFeature(_ code: ResponseCode) -> (
+        code: Code, reason: String, recovery: Recovery
+    ) {
+        (.unsupported, "this TPM lacks a required feature: \(code)", "Use another TPM.")
     }
 
     private static func meaning(of code: ResponseCode) -> (
@@ -143,8 +155,13 @@ extension KeystoreError {
             )
         case .retry, .yielded, .testing, .canceled, .nvRate, .nvUnavailable:
             (.transient, "the TPM is busy", "Try again in a moment.")
-        case .initialize, .failure:
+        case .initialize, .failure, .reboot:
             (.unavailable, "the TPM is not ready: \(code)", "Restart the machine.")
+        case .upgrade:
+            (
+                .unavailable, "the TPM is not ready: \(code)",
+                "Complete the update of the TPM's firmware, then restart the machine."
+            )
         case .hierarchy:
             (
                 .unavailable, "a hierarchy of the TPM is disabled: \(code)",
@@ -152,8 +169,9 @@ extension KeystoreError {
             )
         case .nvSpace:
             (.unavailable, "the TPM's NV memory is full", "Remove unused persistent objects.")
-        case .commandCode, .curve, .symmetric, .scheme:
-            (.unsupported, "this TPM lacks a required feature: \(code)", "Use another TPM.")
+        case .commandCode, .disabled, .curve, .symmetric, .scheme, .hash, .mode, .asymmetric,
+            .keySize, .kdf:
+            lackingFeature(code)
         default:
             (
                 .failed, "the TPM returned an error: \(code)",

@@ -21,7 +21,7 @@ package struct TPMDiagnosis: Sendable {
         case none
         /// The TPM has the pinned key.
         case same
-        /// The TPM has no storage root key, and creating one requires the owner's password.
+        /// The TPM has no storage root key, and deriving one requires the owner's password.
         case undecided
         /// The store's keys belong to another TPM, or this TPM was cleared.
         case different
@@ -61,6 +61,9 @@ package struct TPMDiagnosis: Sendable {
             + "-c /run/latchkey-srk.context\(tcti) && sudo tpm2_evictcontrol -C owner -P file:- "
             + "-c /run/latchkey-srk.context 0x81000001\(tcti)"
     }
+
+    /// The command that removes the owner's password, which it reads from standard input.
+    package static let removeOwnerPasswordCommand = "sudo tpm2_changeauth -c owner -p file:-"
 
     /// The command that makes the TPM lock after 31 wrong PINs and restore one attempt every ten
     /// minutes. It reads the lockout password from standard input.
@@ -189,7 +192,11 @@ extension TPM {
             return .different
         }
         let comparison = state.compared(with: pinned)
-        guard comparison == .undecided, mayCreate, let pinned else { return comparison }
+        guard comparison == .undecided, let pinned else { return comparison }
+        guard mayCreate else {
+            // A key of the same kind at the handle is most likely that of another TPM.
+            return if case .usable = state { .different } else { .undecided }
+        }
         return try withPrimary(KeyTemplates.storageRoot, in: .owner) { (primary) throws(TPMError) in
             primary.name == pinned.name ? .same : .different
         }
@@ -209,9 +216,8 @@ extension TPM.StorageRootState {
     fileprivate func compared(with pinned: StorageRoot?) -> TPMDiagnosis.Pin {
         guard let pinned else { return .none }
         switch self {
-        case .usable(let object): return object.name == pinned.name ? .same : .different
-        case .absent: return .undecided
-        case .foreign: return pinned.location == .transient ? .same : .different
+        case .usable(let object): return object.name == pinned.name ? .same : .undecided
+        case .absent, .foreign: return .undecided
         }
     }
 }

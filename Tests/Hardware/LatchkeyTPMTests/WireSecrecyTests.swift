@@ -58,13 +58,21 @@ struct WireSecrecyTests {
             _ = try await Scene.key(swapped.keystore(interposer))
             _ = try await Scene.key(swapped.keystore(interposer))
             let answer = try #require(swapped.exchanges.last { $0.code == .readPublic }?.response)
+            let derived = try #require(
+                swapped.exchanges.last { $0.code == .createPrimary }?.response)
 
             let wire = Wire()
             let tpm = try SoftwareTPM.current
             let keystore = wire.keystore(tpm)
             let key = try await Scene.key(keystore)
             wire.forget()
-            wire.tamper { code, response in code == .readPublic ? answer : response }
+            wire.tamper { code, response in
+                switch code {
+                case .readPublic: answer
+                case .createPrimary: derived
+                default: response
+                }
+            }
             let presence = ScriptedPresence(pins: "123456")
             let error = await Scene.error { () async throws(KeystoreError) in
                 _ = try await keystore.createKey(
@@ -82,6 +90,37 @@ struct WireSecrecyTests {
             }
             #expect(refusal?.code == .wrongDevice)
             #expect(!wire.codes.contains(.startAuthSession))
+        }
+    }
+
+    /// An interposer that says that the handle is empty, and derives its own key, would know the salt of
+    /// the session.
+    @Test func `a key that is derived in place of the pinned one gets no session`() async throws {
+        try await SoftwareTPM.withRunning { interposer in
+            let theirs = Wire()
+            _ = try await Scene.key(theirs.keystore(interposer))
+            let derived = try #require(
+                theirs.exchanges.last { $0.code == .createPrimary }?.response)
+
+            let wire = Wire()
+            let keystore = wire.keystore(try SoftwareTPM.current)
+            let key = try await Scene.key(keystore, .none)
+            wire.forget()
+            let noHandle: [UInt8] = [0x80, 0x01, 0, 0, 0, 10, 0, 0, 0x01, 0x8b]
+            wire.tamper { code, response in
+                switch code {
+                case .readPublic, .startAuthSession: noHandle
+                case .createPrimary: derived
+                default: response
+                }
+            }
+            let error = await Scene.error { () async throws(KeystoreError) in
+                try await Scene.sign(keystore, key)
+            }
+            #expect(error?.code == .wrongDevice, "\(String(describing: error))")
+            #expect(wire.codes.contains(.createPrimary))
+            let sessions = wire.exchanges.filter { $0.code == .startAuthSession }
+            #expect(sessions.map { Array($0.command[10..<14]) } == [[0x81, 0, 0, 1]])
         }
     }
 

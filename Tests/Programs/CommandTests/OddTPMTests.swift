@@ -40,13 +40,18 @@ struct OddTPMTests {
     /// The response code of the kernel's resource manager for an unknown command.
     private static let unknownCommand: UInt32 = 0x000b_0143
 
-    private static var tcti: String { get throws { try SoftwareTPM.current.tcti } }
+    static var tcti: String { get throws { try SoftwareTPM.current.tcti } }
 
-    private func tool(_ name: String, _ arguments: String...) async throws {
-        try await program(name, arguments, environment: ["TPM2TOOLS_TCTI": Self.tcti])
+    @discardableResult
+    func tool(_ words: String...) async throws -> String { try await tool(words) }
+
+    @discardableResult
+    func tool(_ words: [String]) async throws -> String {
+        try await program(
+            words[0], Array(words.dropFirst()), environment: ["TPM2TOOLS_TCTI": Self.tcti])
     }
 
-    private func check(_ name: String, _ machine: Machine) async throws -> (
+    func check(_ name: String, _ machine: Machine) async throws -> (
         status: Int32?, state: String?, finding: String, advice: String
     ) {
         let outcome = try await machine.run("doctor", "--json")
@@ -61,7 +66,7 @@ struct OddTPMTests {
 
     /// Runs the command in an advice, from `sudo` on, as root. Its passwords come from a file, not
     /// from a terminal, and its file is in the machine's directory.
-    private func follow(
+    func follow(
         _ advice: String, to end: String = "", _ machine: Machine, password: String = ""
     ) async throws {
         let start = try #require(advice.range(of: "sudo tpm2_"), "\(advice)")
@@ -78,7 +83,7 @@ struct OddTPMTests {
     }
 
     /// Whether keys can be created and used, and vaults.
-    private func works(_ machine: Machine) async throws -> (works: Bool, errors: String) {
+    func works(_ machine: Machine) async throws -> (works: Bool, errors: String) {
         let made = try await machine.run("key", "create", "--json", pins: ["258025"])
         guard made.status == 0 else { return (false, made.errors) }
         let id = try #require(made.json()["id"]?.string)

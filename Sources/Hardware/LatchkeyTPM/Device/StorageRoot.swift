@@ -92,9 +92,13 @@ extension TPM {
 
     /// Whether this TPM has the storage root key with this Name, at the handle or derived from the
     /// owner's seed. Changes nothing. Sends one command if the key is at the handle.
+    ///
+    /// - Throws: The refusal of `CreatePrimary` if the owner's password prevents a decision.
     func hasStorageRoot(named name: TPMName) throws(TPMError) -> Bool {
-        if case .usable(let object) = try storageRootState(), object.name == name { return true }
-        guard try !isOwnerPasswordSet() else { return false }
+        if case .usable(let object) = try storageRootState() {
+            if object.name == name { return true }
+            guard try !isOwnerPasswordSet() else { return false }
+        }
         return try withPrimary(KeyTemplates.storageRoot, in: .owner) { $0.name == name }
     }
 
@@ -110,6 +114,9 @@ extension TPM {
         if let pinned, pinned.location == .transient { return try transientRoot(pinned) }
         switch try storageRootState() {
         case .usable(let object):
+            if let pinned, pinned.name != object.name, try !isOwnerPasswordSet() {
+                return try transientRoot(pinned)
+            }
             return try described(.persistent, object, pinned)
         case .foreign:
             return try transientRoot(pinned)
@@ -127,23 +134,41 @@ extension TPM {
     /// Lends the pinned storage root key.
     ///
     /// A persistent key needs no command: only the pinned key can decrypt the salt of a session,
-    /// whichever object is at the handle.
+    /// whichever object is at the handle. If another program has removed or replaced it, the first
+    /// command that uses it fails, and `body` runs again with the same key, derived from the owner's
+    /// seed. If the other key is an ECC storage key with dictionary-attack protection, which no
+    /// standard has, that failure counts as a wrong attempt.
     func withStorageRoot<R>(
         _ root: StorageRoot, _ body: (TPMObject) throws(TPMError) -> R
     ) throws(TPMError) -> R {
         switch root.location {
         case .persistent:
-            return try body(try TPMObject(handle: .storageRootKey, publicArea: root.publicArea))
-        case .transient:
-            return try withPrimary(KeyTemplates.storageRoot, in: .owner) {
-                (primary) throws(TPMError) in
-                guard primary.name == root.name else {
-                    throw TPMError(
-                        .forged, command: .createPrimary,
-                        reason: "the TPM derived a storage root key that is not the pinned one")
-                }
-                return try body(primary)
+            let object = try TPMObject(handle: .storageRootKey, publicArea: root.publicArea)
+            do throws(TPMError) { return try body(object) } catch {
+                guard error.concernsParent, try !isPersistent(root) else { throw error }
+                return try withDerived(root, orThrow: error, body)
             }
+        case .transient:
+            let other = TPMError(
+                .forged, command: .createPrimary,
+                reason: "the TPM derived a storage root key that is not the pinned one")
+            return try withDerived(root, orThrow: other, body)
+        }
+    }
+
+    private func isPersistent(_ root: StorageRoot) throws(TPMError) -> Bool {
+        guard case .usable(let object) = try storageRootState() else { return false }
+        return object.name == root.name
+    }
+
+    /// - Parameter error: Thrown if the owner's seed derives another key.
+    private func withDerived<R>(
+        _ root: StorageRoot, orThrow error: TPMError,
+        _ body: (TPMObject) throws(TPMError) -> R
+    ) throws(TPMError) -> R {
+        try withPrimary(KeyTemplates.storageRoot, in: .owner) { (primary) throws(TPMError) in
+            guard primary.name == root.name else { throw error }
+            return try body(primary)
         }
     }
 
@@ -195,13 +220,22 @@ extension TPM {
     }
 }
 
+extension TPMError {
+    /// Whether the TPM refused a command that uses the storage root key. These come before the
+    /// command that proves the PIN of an object.
+    fileprivate var concernsParent: Bool {
+        responseCode?.subject != nil
+            && [.startAuthSession, .load, .create].contains(command)
+    }
+}
+
 extension TPMKeystore {
     /// The storage root key for a new object. Reads it before the prompt, so that the user does not
     /// choose a PIN for a key that cannot be created. One command once it is pinned.
     func presentRoot() async throws(KeystoreError) -> StorageRoot {
         let pinned = try await pinnedRoot()
         let keepsNew = keepsStorageRoot
-        let found = try await withTPM(explainedBy: { Self.explainDiscovery($0) }) {
+        let found = try await withTPM(explainedBy: explainDiscovery) {
             (tpm) throws(TPMError) in
             try tpm.discoverStorageRoot(pinned: pinned, keepsNew: keepsNew)
         }
@@ -257,7 +291,9 @@ extension TPMKeystore {
 
     /// Whether the answering TPM has the storage root key with this Name.
     func hasRoot(named name: TPMName) async throws(KeystoreError) -> Bool {
-        try await withTPM { (tpm) throws(TPMError) in try tpm.hasStorageRoot(named: name) }
+        try await withTPM(explainedBy: explainDiscovery) { (tpm) throws(TPMError) in
+            try tpm.hasStorageRoot(named: name)
+        }
     }
 
     private func accept(
@@ -294,11 +330,28 @@ extension TPMKeystore {
             })
     }
 
-    private static func explainDiscovery(_ error: TPMError) -> KeystoreError {
+    /// Explains a failure to derive the storage root key or to make it persistent.
+    func explainDiscovery(_ error: TPMError) async -> KeystoreError {
         guard [.createPrimary, .evictControl].contains(error.command),
             let code = error.responseCode,
             code.base == .badAuth || code.base == .authFail
         else { return KeystoreError(error) }
+        let state: TPM.StorageRootState
+        do {
+            state = try await device.run { (tpm) throws(TPMError) in try tpm.storageRootState() }
+        } catch {
+            return KeystoreError(error)
+        }
+        guard case .absent = state else {
+            return KeystoreError(
+                code: .unavailable,
+                reason:
+                    "another program's key has the handle of the TPM's storage root key, and the owner password is set",
+                recovery:
+                    "Ask the owner to remove the password, entering it with Return and Ctrl-D, so that Latchkey can derive its "
+                    + "key: \(TPMDiagnosis.removeOwnerPasswordCommand). For a TPM other than the machine's, add -T and its TCTI.",
+                underlying: .init(error))
+        }
         return KeystoreError(
             code: .unavailable,
             reason: "the TPM has no storage root key and its owner password is set",

@@ -273,6 +273,8 @@ extension TPMKeystore {
             // The owner's seed derives another storage root key.
             case (.createPrimary, nil) where error.kind == .forged:
                 return Self.otherTPM(underlying: error)
+            case (.createPrimary, .badAuth), (.createPrimary, .authFail):
+                return await explainDiscovery(error)
             case (_, .lockout):
                 return .lockedOut(try await lockoutStatus(), underlying: error)
             case (.load, .integrity), (.load, .binding), (.load, .attributes), (.load, .size),
@@ -291,7 +293,8 @@ extension TPMKeystore {
                 (.getCapability, .authFail),
                 (.nvUndefineSpace, .badAuth), (.nvUndefineSpace, .authFail),
                 (.startAuthSession, .handle),
-                (.startAuthSession, .value), (.startAuthSession, .key):
+                (.startAuthSession, .value), (.startAuthSession, .key),
+                (.startAuthSession, .attributes), (.startAuthSession, .type):
                 return try await hasRoot(named: root.name)
                     ? KeystoreError(error) : Self.otherTPM(underlying: error)
             case (_, .authFail), (_, .badAuth):

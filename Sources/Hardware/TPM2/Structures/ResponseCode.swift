@@ -66,9 +66,14 @@ extension ResponseCode {
     package static let success = ResponseCode(rawValue: 0x000)
     package static let initialize = ResponseCode(rawValue: 0x100)
     package static let failure = ResponseCode(rawValue: 0x101)
+    package static let disabled = ResponseCode(rawValue: 0x120)
     package static let authType = ResponseCode(rawValue: 0x124)
     package static let policy = ResponseCode(rawValue: 0x126)
+    package static let upgrade = ResponseCode(rawValue: 0x12d)
+    package static let reboot = ResponseCode(rawValue: 0x130)
     package static let commandCode = ResponseCode(rawValue: 0x143)
+    package static let nvLocked = ResponseCode(rawValue: 0x148)
+    package static let nvAuthorization = ResponseCode(rawValue: 0x149)
     package static let nvUninitialized = ResponseCode(rawValue: 0x14a)
     package static let nvSpace = ResponseCode(rawValue: 0x14b)
     package static let nvDefined = ResponseCode(rawValue: 0x14c)
@@ -84,11 +89,15 @@ extension ResponseCode {
     package static let testing = ResponseCode(rawValue: 0x90a)
     package static let nvRate = ResponseCode(rawValue: 0x920)
     package static let nvUnavailable = ResponseCode(rawValue: 0x923)
+    package static let asymmetric = ResponseCode(rawValue: 0x081)
     package static let attributes = ResponseCode(rawValue: 0x082)
     package static let hash = ResponseCode(rawValue: 0x083)
     package static let value = ResponseCode(rawValue: 0x084)
     package static let hierarchy = ResponseCode(rawValue: 0x085)
+    package static let keySize = ResponseCode(rawValue: 0x087)
+    package static let mode = ResponseCode(rawValue: 0x089)
     package static let type = ResponseCode(rawValue: 0x08a)
+    package static let kdf = ResponseCode(rawValue: 0x08c)
     package static let scheme = ResponseCode(rawValue: 0x092)
     package static let size = ResponseCode(rawValue: 0x095)
     package static let symmetric = ResponseCode(rawValue: 0x096)
@@ -107,8 +116,11 @@ extension ResponseCode: CustomStringConvertible {
         0x000: "success", 0x100: "the TPM has not been started",
         0x101: "the TPM is in failure mode",
         0x120: "the command is disabled", 0x124: "this kind of authorization is not accepted here",
-        0x126: "a policy comparison failed", 0x142: "the command has the wrong size",
-        0x143: "the TPM does not have this command", 0x14a: "the NV index was never written",
+        0x126: "a policy comparison failed", 0x12d: "the TPM's firmware is being updated",
+        0x130: "the TPM must be restarted", 0x142: "the command has the wrong size",
+        0x143: "the TPM does not have this command", 0x148: "the NV index is locked",
+        0x149: "the NV index cannot be used with this authorization",
+        0x14a: "the NV index was never written",
         0x14b: "the TPM's NV memory is full",
         0x14c: "the NV index or persistent handle is already in use",
         0x12f: "neither authValue nor policy can authorize this",
@@ -123,10 +135,14 @@ extension ResponseCode: CustomStringConvertible {
         0x921: "the TPM is locked out: its dictionary-attack protection accepts no authorization",
         0x922: "the TPM is busy; send the command again",
         0x923: "the TPM's NV memory cannot be written now",
+        0x081: "the asymmetric algorithm is not supported or not valid here",
         0x082: "the attributes are not valid here",
         0x083: "the hash algorithm is not supported or not valid here",
         0x084: "a value is out of its range", 0x085: "the hierarchy is disabled or wrong",
+        0x087: "the key size is not supported",
+        0x089: "the mode is not supported or not valid here",
         0x08a: "the type is not valid here", 0x08b: "the handle does not exist",
+        0x08c: "the key derivation function is not supported or not valid here",
         0x08e: "the authorization failed and was counted",
         0x08f: "a nonce has the wrong size or value",
         0x092: "the scheme is not supported or not valid here", 0x095: "a field has the wrong size",

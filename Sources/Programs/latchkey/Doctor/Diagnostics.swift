@@ -138,6 +138,15 @@ struct Diagnostics {
         switch diagnosis.storageRootKey {
         case .present: return .ok(name, "The storage root key is present.")
         case .absent, .foreign:
+            if diagnosis.isOwnerPasswordSet, diagnosis.storageRootKey == .foreign {
+                return .problem(
+                    name,
+                    "Another program's key has the handle of the storage root key, and the TPM's owner has a password.",
+                    advice:
+                        "Ask an administrator to remove the password, entering it with Return and Ctrl-D, so that Latchkey can "
+                        + "derive its key: \(TPMDiagnosis.removeOwnerPasswordCommand)\(tctiOption)",
+                    code: .unavailable)
+            }
             guard !diagnosis.isOwnerPasswordSet else {
                 return .problem(
                     name, "There is no ECC storage root key, and the TPM's owner has a password.",
@@ -147,7 +156,7 @@ struct Diagnostics {
                     code: .unavailable)
             }
             guard diagnosis.storageRootKey == .foreign else {
-                return .ok(name, "There is no storage root key yet. The first key creates it.")
+                return .ok(name, "There is no storage root key. The next new key creates it.")
             }
             return .warning(
                 name,
