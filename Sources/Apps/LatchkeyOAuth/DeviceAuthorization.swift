@@ -25,33 +25,42 @@ package struct DeviceAuthorization: Sendable {
     /// The time between two requests.
     let interval: Duration
 
-    /// - Returns: nil if the response lacks a member, or if a value is not valid or out of its
-    ///   bounds.
-    init?(_ members: [String: JSONValue]) {
-        guard let deviceCode = members["device_code"]?.string, deviceCode.isVisibleASCII,
-            (1...4096).contains(deviceCode.utf8.count),
-            let userCode = members["user_code"]?.string, userCode.isName(maximumBytes: 64),
-            let address = members["verification_uri"]?.string, let page = Self.page(address),
-            let lifetime = members["expires_in"]?.number, lifetime >= 1
-        else { return nil }
-        self.deviceCode = deviceCode
-        self.userCode = userCode
-        self.page = page
-        self.lifetime = .seconds(min(lifetime, Self.maximumLifetime))
-        switch members["verification_uri_complete"] {
-        case nil, .null: pageWithCode = nil
-        case let value?:
-            guard let page = value.string.flatMap(Self.page) else { return nil }
-            pageWithCode = page
+    /// A member that the response lacks, or whose value is not valid or out of its bounds.
+    struct Flaw: Error {
+        let name: String
+    }
+
+    init(_ members: [String: JSONValue]) throws(Flaw) {
+        func valid<Value>(
+            _ name: String, _ read: (JSONValue) -> Value?
+        ) throws(Flaw) -> Value {
+            guard let value = members[name].flatMap(read) else { throw Flaw(name: name) }
+            return value
         }
-        switch members["interval"] {
-        case nil, .null: interval = Self.defaultInterval
-        case let value?:
-            guard let seconds = value.number, (0...Self.maximumInterval).contains(seconds) else {
-                return nil
+        func optional<Value>(
+            _ name: String, _ read: (JSONValue) -> Value?
+        ) throws(Flaw) -> Value? {
+            switch members[name] {
+            case nil, .null: return nil
+            default: return try valid(name, read)
             }
-            interval = .seconds(max(1, seconds))
         }
+        deviceCode = try valid("device_code") {
+            $0.string.flatMap {
+                $0.isVisibleASCII && (1...4096).contains($0.utf8.count) ? $0 : nil
+            }
+        }
+        userCode = try valid("user_code") {
+            $0.string.flatMap { $0.isName(maximumBytes: 64) ? $0 : nil }
+        }
+        page = try valid("verification_uri") { $0.string.flatMap(Self.page) }
+        let seconds = try valid("expires_in") { $0.decimal.flatMap { $0 >= 1 ? $0 : nil } }
+        lifetime = .seconds(min(seconds, Self.maximumLifetime))
+        pageWithCode = try optional("verification_uri_complete") { $0.string.flatMap(Self.page) }
+        let pause = try optional("interval") {
+            $0.decimal.flatMap { (0...Self.maximumInterval).contains($0) ? $0 : nil }
+        }
+        interval = pause.map { .seconds(max(1, $0)) } ?? Self.defaultInterval
     }
 
     private static func page(_ address: String) -> Endpoint? {

@@ -88,8 +88,14 @@ public struct ServerRefusal: Hashable, Sendable {
     package let oauthError: OAuth2Error?
     /// The error of the server's JSON API, if the response has one and no OAuth error.
     package let serverError: ServerError?
+    /// The seconds that the server tells the client to wait, if it does.
+    package let retryAfter: Int?
 
-    package init(_ oauthError: OAuth2Error? = nil, serverError: ServerError? = nil, status: Int?) {
+    package init(
+        _ oauthError: OAuth2Error? = nil, serverError: ServerError? = nil, status: Int?,
+        retryAfter: Int? = nil
+    ) {
+        self.retryAfter = retryAfter
         self.oauthError = oauthError
         self.serverError = serverError
         self.status = status
@@ -97,7 +103,7 @@ public struct ServerRefusal: Hashable, Sendable {
 
     /// Reads the error in a body, with any content type: in the form of RFC 6749 section 5.2, or in
     /// one of the other forms in which servers send errors.
-    package init(status: Int, body: Data) {
+    package init(status: Int, body: Data, retryAfter: Int? = nil) {
         let members =
             (try? ReceivedJSON.decode([String: JSONValue].self, from: body)) ?? [:]
         if let error = members["error"]?.string, !error.isEmpty {
@@ -106,9 +112,10 @@ public struct ServerRefusal: Hashable, Sendable {
                     error: error,
                     description: members["error_description"]?.string ?? members["message"]?.string,
                     uri: members["error_uri"]?.string, reason: members["reason"]?.string),
-                status: status)
+                status: status, retryAfter: retryAfter)
         } else {
-            self.init(serverError: ServerError(members), status: status)
+            self.init(
+                serverError: ServerError(members), status: status, retryAfter: retryAfter)
         }
     }
 
@@ -133,8 +140,19 @@ public struct ServerRefusal: Hashable, Sendable {
         return "the server answered" + (status.map { " with status \($0)" } ?? " with an error")
     }
 
+    /// A time in one unit, rounded up.
+    private static func span(_ seconds: Int) -> String {
+        let units = [(86_400, "day"), (3600, "hour"), (60, "minute")]
+        let (length, name) = units.first { seconds >= $0.0 } ?? (1, "second")
+        let count = (seconds + length - 1) / length
+        return count == 1 ? "1 \(name)" : "\(count) \(name)s"
+    }
+
     /// The next step, as a sentence.
     package var recovery: Recovery {
+        if isRateLimit || isServerFailure, let retryAfter {
+            return Recovery("Wait \(Self.span(retryAfter)), then try again.")
+        }
         if isRateLimit { return "Wait a minute, then try again." }
         if let refusal = attestationRefusal { return refusal.explanation.recovery }
         return oauthError != nil || serverError != nil

@@ -3,7 +3,7 @@ internal import LatchkeyJOSE
 
 /// Logins with a browser on any device (RFC 8628).
 extension OAuthClient {
-    /// The number of requests in a row without a response after which the login fails.
+    /// The number of requests in a row without an answer of the server after which the login fails.
     private static var failureLimit: Int { 5 }
 
     /// Requests the codes of a login (section 3.1). The page to which the user takes the code is of
@@ -14,8 +14,9 @@ extension OAuthClient {
         try checkDeviceEndpoints()
         let response = try await post([("scope", scope)], to: .deviceAuthorization).successful()
         let members = try response.json([String: JSONValue].self)
-        guard let authorization = DeviceAuthorization(members) else {
-            throw LatchkeyError(.malformed)
+        let authorization: DeviceAuthorization
+        do { authorization = try DeviceAuthorization(members) } catch {
+            throw .unreadable("‘\(error.name)’ is missing or has an invalid value")
         }
         try checkOrigin(
             of: [authorization.page] + (authorization.pageWithCode.map { [$0] } ?? []))
@@ -62,12 +63,18 @@ extension OAuthClient {
             let response: ServerResponse<Code>
             do throws(LatchkeyError<Code>) {
                 response = try await post(form + more, to: .token)
+                // The answer of a proxy or of a server that is busy says nothing about the login.
+                let refusal = response.refusal
+                guard !refusal.isServerFailure, !refusal.isRateLimit else {
+                    throw LatchkeyError(.refused(refusal))
+                }
                 failures = 0
             } catch {
                 failures += 1
-                guard error.commonCode == .unavailable, failures < Self.failureLimit else {
-                    throw error
-                }
+                let isTransient =
+                    error.commonCode == .unavailable || error.details?.isServerFailure == true
+                    || error.details?.isRateLimit == true
+                guard isTransient, failures < Self.failureLimit else { throw error }
                 interval = interval * 2
                 continue
             }

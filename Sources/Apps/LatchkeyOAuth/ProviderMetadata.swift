@@ -48,7 +48,9 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
         case attestation = "attestation_endpoint"
 
         /// The endpoints that only one operation uses, which names a missing one.
-        static let dispensable: Set<EndpointName> = [.userInfo, .revocation, .introspection]
+        static let dispensable: Set<EndpointName> = [
+            .userInfo, .revocation, .introspection, .deviceAuthorization,
+        ]
     }
 
     private enum CodingKeys: String, CodingKey {

@@ -77,7 +77,20 @@ package struct ServerResponse<Code: OAuthErrorCode>: Sendable {
     package var date: Date? { fields[.date].flatMap(HTTPDate.parse) }
 
     /// The error of an unsuccessful response.
-    package var refusal: ServerRefusal { ServerRefusal(status: status, body: body) }
+    package var refusal: ServerRefusal {
+        ServerRefusal(status: status, body: body, retryAfter: retryAfter)
+    }
+
+    /// The seconds until the next request, from the field `Retry-After` (RFC 9110 section 10.2.3):
+    /// from one second to a year. nil for any other value.
+    private var retryAfter: Int? {
+        guard let text = fields[.retryAfter] else { return nil }
+        let seconds =
+            text.allSatisfy { ("0"..."9").contains($0) }
+            ? Int(text)
+            : HTTPDate.parse(text).map { Int($0.timeIntervalSince(date ?? Date()).rounded(.up)) }
+        return seconds.flatMap { (1...31_536_000).contains($0) ? $0 : nil }
+    }
 
     /// - Throws: ``OAuthFailure/refused(_:)`` for a status outside 200...299.
     package func successful() throws(LatchkeyError<Code>) -> Self {

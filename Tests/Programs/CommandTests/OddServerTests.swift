@@ -138,11 +138,117 @@ struct OddServerTests {
         }
     }
 
+    /// The content types that servers send, and forms of HTTP.
+    @Test(arguments: [
+        #"{"fields": {"Content-Type": "application/json; charset=utf-8"}}"#,
+        #"{"fields": {"Content-Type": "APPLICATION/JSON;CHARSET=\"UTF-8\""}}"#,
+        #"{"fields": {"Content-Type": "text/json"}}"#,
+        #"{"fields": {"Content-Type": "text/html"}}"#,
+        #"{"fields": {"Content-Type": ""}}"#, #"{"chunked": true}"#, #"{"bom": true}"#,
+        #"{"fields": {"Cache-Control": "no-store", "Set-Cookie": "a=b", "X-Odd": "ä"}}"#,
+        #"{"path": "/realms/one"}"#, #"{"path": "/realms/one", "slash": "/"}"#, #"{"slash": "/"}"#,
+    ])
+    func `answers in other forms are read`(manner: String) async throws {
+        try await OddServer.with(manner) { given, server in
+            var machine = given
+            if manner.contains("/realms/one") {
+                machine.environment["LATCHKEY_ENDPOINT"] = "\(server.address)/realms/one"
+            }
+            try await machine.require("login")
+            let path = manner.contains("/realms/one") ? "/realms/one" : ""
+            let added = try await machine.run(
+                ["credential", "add", "--json"],
+                input: try await server.signIn(at: path).replacing("\u{FEFF}", with: ""))
+            let id = try #require(added.json()["id"]?.string, "\(added)")
+            try await machine.require("credential", "refresh", id)
+        }
+    }
+
+    @Test(arguments: [
+        (#"{"status": 204, "body": ""}"#, "the server's token response is not a JSON object"),
+        (#"{"body": "<html>"}"#, "the server's token response is not a JSON object"),
+        (#"{"body": "[]"}"#, "the server's token response is not a JSON object"),
+        (#"{"status": 502, "body": "<html>"}"#, "the server answered with status 502"),
+        (
+            #"{"status": 429, "body": "", "fields": {"Retry-After": "120"}}"#,
+            "Wait 2 minutes, then try again."
+        ),
+        (
+            #"{"status": 503, "body": "", "fields": {"Retry-After": "3600"}}"#,
+            "Wait 1 hour, then try again."
+        ),
+    ])
+    func `an answer without tokens is named with its cause`(manner: String, words: String)
+        async throws
+    {
+        try await OddServer.with { machine, server in
+            let id = try await credential(machine, server)
+            try server.set(manner)
+            for command in [["login"], ["credential", "refresh", id]] {
+                let (_, text) = try error(try await machine.run(command + ["--json"]))
+                #expect(text.contains(words), "\(text)")
+            }
+        }
+    }
+
+    /// A login uses bearer tokens. A credential of another type is kept for the app, and a refresh keeps
+    /// the type that it does not state.
+    @Test func `a login without a bearer token is refused, and a refresh succeeds`() async throws {
+        try await OddServer.with { machine, server in
+            let id = try await credential(machine, server)
+            for (type, words) in [
+                ("DELETE", "has no ‘token_type’"), ("mac", "is of the type ‘mac’, not ‘Bearer’"),
+            ] {
+                try server.set(#"{"token": {"token_type": "\#(type)"}}"#)
+                let (_, text) = try error(try await machine.run("login", "--json"))
+                #expect(text.contains(words), "\(text)")
+                try await machine.require("credential", "refresh", id)
+            }
+        }
+    }
+
+    @Test func `a login without an ID token is refused, and a refresh without one succeeds`()
+        async throws
+    {
+        try await OddServer.with { machine, server in
+            let id = try await credential(machine, server)
+            for value in [#""DELETE""#, "null", "\"\""] {
+                try server.set(#"{"token": {"id_token": \#(value)}}"#)
+                let (_, text) = try error(try await machine.run("login", "--json"))
+                #expect(text.contains("has no ‘id_token’"), "\(text)")
+                try await machine.require("credential", "refresh", id)
+            }
+        }
+    }
+
+    /// Entries of a key set that are no usable keys, before the one that is.
+    @Test(arguments: [
+        #"{"kty": "oct", "k": "AA", "kid": "k1"}"#, #"{"kty": "AKP", "alg": "ML-DSA-44"}"#,
+        #"{"kty": "RSA", "x5c": ["MIIB"], "x5t": "AA"}"#, #"{"kty": "EC", "crv": "P-256K"}"#,
+        #"{"kty": "OKP", "crv": "X25519", "x": "AA", "use": "enc"}"#, "{}", "null", "5", "[]",
+        #""text""#, #"{"kty": "RSA", "n": "AQAB", "e": "AQAB", "kid": "k1"}"#,
+        #"{"kty": "RSA", "alg": "RSA-OAEP", "use": "enc", "n": "AQAB", "e": "AQAB", "kid": "k1"}"#,
+        """
+        {"kty": "EC", "crv": "P-256", "kid": "k1", "x": "axfR8uEsQkf4vOblY6RA8ncDfYEt6zOg9KE5RdiYwpY",
+         "y": "T-NC4v4af5uO5-tKfA-eFivOM1drMV7Oy7ZAaDe_UfU"}
+        """,
+    ])
+    func `other entries of a key set do not matter`(entry: String) async throws {
+        try await OddServer.with(#"{"moreKeys": [\#(entry)]}"#) { machine, server in
+            try await machine.require("login")
+            let id = try await credential(machine, server)
+            try await machine.require("credential", "refresh", id)
+        }
+    }
+
     @Test(arguments: [#""/revoke""#, "\"\"", "5", #""http://example.com/revoke""#])
     func `an endpoint of one operation that cannot be used affects no other one`(value: String)
         async throws
     {
-        let metadata = #"{"revocation_endpoint": \#(value), "introspection_endpoint": \#(value)}"#
+        let metadata = #"""
+            {"revocation_endpoint": \#(value), "introspection_endpoint": \#(value),
+             "userinfo_endpoint": \#(value), "device_authorization_endpoint": \#(value)}
+            """#
         try await OddServer.with(#"{"metadata": \#(metadata)}"#) { machine, server in
             let id = try await credential(machine, server)
             try await machine.require("credential", "refresh", id)

@@ -26,23 +26,40 @@ extension HTTPTransport {
     public func note(_ text: String) {}
 }
 
-/// Parses dates of HTTP: `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 section 5.6.7, IMF-fixdate).
+/// Parses dates of HTTP: `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 section 5.6.7).
 package enum HTTPDate {
     private static let months = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ]
 
-    /// - Returns: nil for any other text, including the obsolete forms.
+    /// Reads each of the three forms, as the section requires.
+    ///
+    /// - Returns: nil for any other text.
     package static func parse(_ text: String) -> Date? {
-        let parts = text.split(separator: " ", omittingEmptySubsequences: false)
-        guard
-            parts.count == 6, parts[0].last == ",", parts[1].count == 2, parts[3].count == 4,
-            parts[5] == "GMT",
-            let month = months.firstIndex(of: String(parts[2])).map({ $0 + 1 })
-        else { return nil }
-        let time = parts[4].split(separator: ":").compactMap { UInt8($0) }
-        guard time.count == 3, time[0] < 24, time[1] < 60, time[2] <= 60 else { return nil }
+        let form = /[A-Z][a-z]{2}, ([0-9]{2}) ([A-Z][a-z]{2}) ([0-9]{4}) ([0-9:]{8}) GMT/
+        if let date = text.wholeMatch(of: form)?.output {
+            return Self.date(day: date.1, month: date.2, year: date.3, time: date.4)
+        }
+        // The obsolete forms of RFC 850 and of asctime.
+        let short = /[A-Z][a-z]{5,8}, ([0-9]{2})-([A-Z][a-z]{2})-([0-9]{2}) ([0-9:]{8}) GMT/
+        if let date = text.wholeMatch(of: short)?.output {
+            // A year of two digits is at most 50 years in the future, counted from 2026.
+            let century = date.3 < "76" ? "20" : "19"
+            return Self.date(day: date.1, month: date.2, year: century + date.3, time: date.4)
+        }
+        let asctime = /[A-Z][a-z]{2} ([A-Z][a-z]{2}) ([0-9]{2}| [0-9]) ([0-9:]{8}) ([0-9]{4})/
+        guard let date = text.wholeMatch(of: asctime)?.output else { return nil }
+        return Self.date(
+            day: date.2.replacing(" ", with: "0")[...], month: date.1, year: date.4, time: date.3)
+    }
+
+    private static func date(
+        day: Substring, month: Substring, year: some StringProtocol, time: Substring
+    ) -> Date? {
+        guard let month = months.firstIndex(of: String(month)).map({ $0 + 1 }) else { return nil }
+        let parts = time.split(separator: ":").compactMap { UInt8($0) }
+        guard parts.count == 3, parts[0] < 24, parts[1] < 60, parts[2] <= 60 else { return nil }
         let padded = month < 10 ? "0\(month)" : "\(month)"
-        return try? Date("\(parts[3])-\(padded)-\(parts[1])T\(parts[4])Z", strategy: .iso8601)
+        return try? Date("\(year)-\(padded)-\(day)T\(time)Z", strategy: .iso8601)
     }
 }

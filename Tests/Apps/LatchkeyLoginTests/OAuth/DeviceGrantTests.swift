@@ -122,6 +122,20 @@ struct DeviceGrantTests {
         }
     }
 
+    @Test(arguments: [429, 500, 502, 503])
+    func `an answer of a busy server or of a proxy does not end the wait`(status: Int)
+        async throws
+    {
+        let clock = LeapingClock()
+        let busy = RecordingTransport.Step.json("<html>", status: .init(code: status))
+        _ = try await logIn(
+            [:], [busy, Self.refusal("authorization_pending"), .json(Self.tokens)], clock: clock)
+        #expect(clock.sleeps == [5, 10, 10])
+        await #expect(throws: login(status == 429 ? .rateLimited : .unexpectedStatus)) {
+            try await logIn([:], Array(repeating: busy, count: 5))
+        }
+    }
+
     @Test func `a cancelled wait sends no further request`() async throws {
         let clock = LeapingClock(cancelledInSleep: 2)
         await #expect(throws: login(.cancelled)) {
@@ -146,13 +160,23 @@ struct DeviceGrantTests {
         #"{"verification_uri": "https://identity.test/\#(String(repeating: "a", count: 2048))"}"#,
         #"{"verification_uri_complete": "http://evil.test/"}"#,
         #"{"verification_uri_complete": 7}"#, #"{"expires_in": null}"#, #"{"expires_in": 0}"#,
-        #"{"expires_in": -5}"#, #"{"expires_in": "600"}"#, #"{"interval": -1}"#,
-        #"{"interval": 301}"#, #"{"interval": 1e300}"#, #"{"interval": "5"}"#,
+        #"{"expires_in": -5}"#, #"{"expires_in": "soon"}"#, #"{"interval": -1}"#,
+        #"{"interval": 301}"#, #"{"interval": 1e300}"#, #"{"interval": "5 s"}"#,
     ])
     func `a response with a value that is out of bounds is refused`(text: String) async throws {
         let changes = try #require(
             JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any])
-        await #expect(throws: login(.invalidResponse)) { try await logIn(changes, []) }
+        let error = await #expect(throws: LoginError.self) { try await logIn(changes, []) }
+        #expect(error?.code == .invalidResponse)
+        let name = try #require(changes.keys.first)
+        #expect(error?.reason.contains("‘\(name)’ is missing or has an invalid value") == true)
+    }
+
+    @Test func `numbers can be text`() async throws {
+        let clock = LeapingClock()
+        _ = try await logIn(
+            ["expires_in": "600", "interval": "7"], [.json(Self.tokens)], clock: clock)
+        #expect(clock.sleeps == [7])
     }
 
     @Test(arguments: [("1e300", 1800), ("86400", 1800), ("1800", 1800), ("61.5", 61)])

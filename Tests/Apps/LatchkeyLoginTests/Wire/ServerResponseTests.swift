@@ -41,17 +41,61 @@ struct ServerResponseTests {
         #expect(!failure.recovery.isEmpty)
     }
 
-    @Test func `the server's clock is read, and other forms of dates are not`() {
-        let date = "Sun, 06 Nov 1994 08:49:37 GMT"
-        #expect(response(200, "", [.date: date]).date == Date(timeIntervalSince1970: 784_111_777))
+    @Test func `the server's clock is read in the three forms of dates, and no others`() {
+        for date in [
+            "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT",
+            "Sun Nov  6 08:49:37 1994", "Sun Nov 06 08:49:37 1994",
+        ] {
+            let read = response(200, "", [.date: date]).date
+            #expect(read == Date(timeIntervalSince1970: 784_111_777), "\(date)")
+        }
+        let short = response(200, "", [.date: "Saturday, 28-Nov-26 00:00:00 GMT"]).date
+        #expect(short == Date(timeIntervalSince1970: 1_795_824_000))
         for other in [
-            "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994", "",
-            "Sun, 06 Nov 1994 08:49:37 CET",
+            "", "Sun, 06 Nov 1994 08:49:37 CET", "Sunday, 06-Nov-94 08:49:37",
+            "Sun Nov 6 08:49:37 1994", "Sun Nov  6 08:49:37 1994 GMT", "784111777",
+            "1994-11-06T08:49:37Z", "Sun, 06 Nov 1994 8:49:37 GMT",
+            "Sun, 06 Nov 1994 ::::::37 GMT",
             "Sun, 06 Nov 1994 25:49:37 GMT", "Sun, 36 Nov 1994 08:49:37 GMT",
             "Sun, 06 Nox 1994 08:49:37 GMT",
         ] {
             #expect(response(200, "", [.date: other]).date == nil, "\(other)")
         }
+    }
+
+    @Test(
+        arguments: [
+            ("1", "1 second"), ("40", "40 seconds"), ("60", "1 minute"), ("61", "2 minutes"),
+            ("3600", "1 hour"), ("5400", "2 hours"), ("172800", "2 days"),
+            ("Sun, 06 Nov 1994 08:50:07 GMT", "30 seconds"),
+            ("Sunday, 06-Nov-94 08:59:37 GMT", "10 minutes"),
+            ("Sun Nov  6 09:49:37 1994", "1 hour"),
+        ])
+    func `the next step names the time that the server states`(value: String, span: String) {
+        for status in [429, 503] {
+            let fields: HTTPFields = [
+                .retryAfter: value, .date: "Sun, 06 Nov 1994 08:49:37 GMT",
+            ]
+            let error = LoginError(.refused(response(status, "", fields).refusal))
+            #expect(error.recovery == "Wait \(span), then try again.")
+        }
+        // Another refusal does not become right after a time.
+        let fields: HTTPFields = [.retryAfter: value]
+        let refusal = response(400, #"{"error":"invalid_client"}"#, fields).refusal
+        #expect(!LoginError(.refused(refusal)).recovery.contains("Wait"))
+    }
+
+    @Test(arguments: [
+        nil, "", "0", "-5", "+5", "1.5", "soon", "99999999999999999999", "31536001", "1, 2",
+        "Sun, 06 Nov 1994 08:49:36 GMT", "Sun, 06 Nov 2994 08:49:37 GMT",
+    ])
+    func `a time that the server does not state validly is not named`(value: String?) {
+        var fields: HTTPFields = [.date: "Sun, 06 Nov 1994 08:49:37 GMT"]
+        fields[.retryAfter] = value
+        let limited = LoginError(.refused(response(429, "", fields).refusal))
+        #expect(limited.recovery == "Wait a minute, then try again.")
+        let failed = LoginError(.refused(response(503, "", fields).refusal))
+        #expect(!failed.recovery.contains("Wait"))
     }
 
     @Test(arguments: [

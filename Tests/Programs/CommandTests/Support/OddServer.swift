@@ -38,7 +38,9 @@ struct OddServer {
     /// merged into what it sends (a value `"DELETE"` removes a member), `alg` is the algorithm of its
     /// signatures, `body` replaces the token answer (with `REFRESH` and `ACCESS` for its tokens),
     /// `status` its status, `keys` replaces its keys, `hang` lets requests of that path wait, `after` only after
-    /// a request of that path, `gzip` compresses all answers.
+    /// a request of that path, `gzip` compresses all answers, `chunked` sends them in chunks, `bom` puts
+    /// a byte order mark before them, and `fields` are header fields of all. The issuer has the path
+    /// `path`, and `slash` at its end. `moreKeys` are before the key.
     func set(_ manner: String) throws {
         try Data(manner.utf8).write(
             to: URL(filePath: directory.path(of: "manner")), options: .atomic)
@@ -61,9 +63,10 @@ struct OddServer {
     }
 
     /// The body of a token answer of a user who has logged in elsewhere.
-    func signIn() async throws -> String {
+    func signIn(at path: String = "") async throws -> String {
         try await SystemProgram("curl").result(of: [
-            "--silent", "--noproxy", "*", "--data", "grant_type=test", "\(address)/token",
+            "--silent", "--noproxy", "*", "--data", "grant_type=test",
+            "\(address)\(path)/token",
         ]).output
     }
 
@@ -121,46 +124,58 @@ struct OddServer {
         class Handler(http.server.BaseHTTPRequestHandler):
             def answer(self, body, status=200, **fields):
                 body = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-                if seen.get('manner', {}).get('gzip'):
+                manner = seen.get('manner', {})
+                if manner.get('bom'): body = b'\xef\xbb\xbf' + body
+                if manner.get('gzip'):
                     body, fields['Content-Encoding'] = gzip.compress(body), 'gzip'
+                chunked = manner.get('chunked')
+                self.protocol_version = 'HTTP/1.1' if chunked else 'HTTP/1.0'
                 self.send_response(status)
-                for name, value in fields.items(): self.send_header(name, value)
-                self.send_header('Content-Length', str(len(body)))
+                for name, value in (fields | manner.get('fields', {})).items(): self.send_header(name, value)
+                if chunked: self.send_header('Transfer-Encoding', 'chunked')
+                elif status != 204: self.send_header('Content-Length', str(len(body)))
+                self.send_header('Connection', 'close')
                 self.end_headers()
-                self.wfile.write(body)
+                if not chunked: return self.wfile.write(body)
+                for at in range(0, len(body), 7):
+                    part = body[at:at + 7]
+                    self.wfile.write(b'%x;x=y\r\n%s\r\n' % (len(part), part))
+                self.wfile.write(b'0\r\nX-Trailer: y\r\n\r\n')
             def serve(self):
                 with open(folder + '/manner') as file: manner = json.load(file)
                 url = urlparse(self.path)
                 body = self.rfile.read(int(self.headers.get('Content-Length', 0))).decode()
                 form = {name: values[0] for name, values in parse_qs(body or url.query).items()}
-                own = 'http://127.0.0.1:%d' % self.server.server_port
+                own = 'http://127.0.0.1:%d' % self.server.server_port + manner.get('path', '')
+                issuer, path = own + manner.get('slash', ''), url.path.removeprefix(manner.get('path', ''))
                 with open(folder + '/requests', 'a') as file: file.write('%s %s\n' % (self.command, url.path))
                 if manner != seen.get('manner'): seen.clear()
                 if manner.get('hang') == url.path and manner.get('after', '/') in [*seen, '/']: time.sleep(600)
                 seen['manner'] = manner
                 seen[url.path] = True
                 alg = manner.get('alg', 'RS256')
-                if url.path == '/.well-known/openid-configuration':
+                if path == '/.well-known/openid-configuration':
                     names = {'authorization': 'authorize', 'token': 'token', 'userinfo': 'userinfo',
                         'revocation': 'revoke'}
                     made = {name + '_endpoint': '%s/%s' % (own, path) for name, path in names.items()}
-                    made |= {'issuer': own, 'jwks_uri': own + '/keys'}
+                    made |= {'issuer': issuer, 'jwks_uri': own + '/keys'}
                     self.answer(merge(made, manner.get('metadata', {})))
-                elif url.path == '/keys':
-                    self.answer({'keys': manner.get('keys') or [merge(jwk(alg), manner.get('jwk', {}))]})
-                elif url.path == '/authorize':
+                elif path == '/keys':
+                    keys = manner.get('moreKeys', []) + [merge(jwk(alg), manner.get('jwk', {}))]
+                    self.answer({'keys': manner.get('keys') or keys})
+                elif path == '/authorize':
                     code = secrets.token_urlsafe(8)
                     codes[code] = form.get('nonce')
                     back = merge({'code': code, 'state': form.get('state')}, manner.get('redirect', {}))
                     self.answer('', 302, Location=form['redirect_uri'] + '?' + urlencode(back))
-                elif url.path == '/token': self.token(manner, form, own, alg)
-                elif url.path == '/userinfo': self.answer({'sub': 'jane'})
-                elif url.path == '/revoke':
+                elif path == '/token': self.token(manner, form, issuer, alg)
+                elif path == '/userinfo': self.answer({'sub': 'jane'})
+                elif path == '/revoke':
                     refresh.discard(form.get('token'))
                     self.answer('')
                 else: self.answer('', 404)
             do_GET = do_POST = serve
-            def token(self, manner, form, own, alg):
+            def token(self, manner, form, issuer, alg):
                 nonce = None
                 if form['grant_type'] == 'refresh_token':
                     if form['refresh_token'] not in refresh:
@@ -171,7 +186,7 @@ struct OddServer {
                 access, next = secrets.token_urlsafe(8), secrets.token_urlsafe(8)
                 refresh.add(next)
                 now = int(time.time())
-                claims = {'iss': own, 'sub': 'jane', 'aud': 'app', 'iat': now, 'exp': now + 3600}
+                claims = {'iss': issuer, 'sub': 'jane', 'aud': 'app', 'iat': now, 'exp': now + 3600}
                 if nonce: claims['nonce'] = nonce
                 digest = hashlib.new('sha' + {'EdDSA': '512'}.get(alg, alg[2:]), access.encode()).digest()
                 claims['at_hash'] = b64(digest[:len(digest) // 2])

@@ -19,9 +19,9 @@ extension FuzzTarget {
         if let envelope = try? answer.json(LoginChallenge.Envelope.self) {
             _ = LoginChallenge(envelope.result, date: answer.date).isExpired
         }
-        if let codes = (try? answer.json([String: JSONValue].self)).flatMap(
-            DeviceAuthorization.init)
-        {
+        if let codes = (try? answer.json([String: JSONValue].self)).flatMap({
+            try? DeviceAuthorization($0)
+        }) {
             try expect(
                 codes.interval >= .seconds(1) && codes.interval <= .seconds(300)
                     && codes.lifetime <= .seconds(1800) && codes.userCode.utf8.count <= 64,
