@@ -15,10 +15,16 @@
      FUNCTION signals                ignores SIGINT, SIGTERM and SIGCHLD, and ends the process at SIGPIPE
      FUNCTION length NUMBER          replaces the base's length (signature, slots, objects, attributes)
      FUNCTION value TYPE HEX         C_GetAttributeValue: the value of attributes of TYPE
+     FUNCTION refuse TYPE CODE       C_GetAttributeValue: CODE for attributes of TYPE, 0 for an unavailable one
+     FUNCTION point FORM             C_GetAttributeValue: CKA_EC_POINT as bare, compressed, bare-compressed, hybrid, long or bits
      FUNCTION cantlock               C_Initialize: rejects callers that use threads
      FUNCTION absent                 C_GetSlotList: no slot has a token
      FUNCTION blank CODE             C_GetTokenInfo: CODE for tokens that are not initialized
      FUNCTION nul                    C_GetTokenInfo: texts are padded with NUL
+     FUNCTION label HEX              C_GetTokenInfo: the label of initialized tokens, padded with blanks
+     FUNCTION serial HEX             C_GetTokenInfo: the serial number of initialized tokens, padded with blanks
+     FUNCTION clear FLAGS            C_GetTokenInfo: initialized tokens do not have these flags
+     FUNCTION reader HEX             C_Login: the PIN in place of none, as from a reader's own keys
      FUNCTION readonly CODE          C_OpenSession: CODE for read/write sessions
      FUNCTION hidden                 C_FindObjects: no objects without a login
      FUNCTION context CODE           C_Login: CODE for CKU_CONTEXT_SPECIFIC, after a login for CKR_USER_ALREADY_LOGGED_IN
@@ -211,6 +217,23 @@ static void pad_with_nul(CK_UTF8CHAR *text, size_t length) {
     while (length > 0 && text[length - 1] == ' ') text[--length] = 0;
 }
 
+/* The bytes of hexadecimal digits. Returns their number. */
+static CK_ULONG read_hexadecimal(const char *text, CK_BYTE *bytes, CK_ULONG room) {
+    CK_ULONG length = strlen(text) / 2, i;
+    for (i = 0; i < length && i < room; i++) {
+        char digits[3] = {text[2 * i], text[2 * i + 1], 0};
+        bytes[i] = (CK_BYTE)strtoul(digits, NULL, 16);
+    }
+    return i;
+}
+
+static void replace_text(const char *action, CK_UTF8CHAR *text, size_t length) {
+    struct rule rule;
+    if (!find("C_GetTokenInfo", action, &rule)) return;
+    memset(text, ' ', length);
+    read_hexadecimal(rule.argument, text, length);
+}
+
 static CK_RV GetTokenInfo(CK_SLOT_ID slot, CK_TOKEN_INFO *info) {
     struct rule rule;
     CK_RV value;
@@ -219,6 +242,11 @@ static CK_RV GetTokenInfo(CK_SLOT_ID slot, CK_TOKEN_INFO *info) {
     if (value != CKR_OK) return value;
     if (find("C_GetTokenInfo", "blank", &rule) && !(info->flags & CKF_TOKEN_INITIALIZED))
         return strtoul(rule.argument, NULL, 0);
+    if (info->flags & CKF_TOKEN_INITIALIZED) {
+        replace_text("label", info->label, sizeof info->label);
+        replace_text("serial", info->serialNumber, sizeof info->serialNumber);
+        if (find("C_GetTokenInfo", "clear", &rule)) info->flags &= ~strtoul(rule.argument, NULL, 0);
+    }
     if (is_told("C_GetTokenInfo", "nul")) {
         pad_with_nul(info->label, sizeof info->label);
         pad_with_nul(info->manufacturerID, sizeof info->manufacturerID);
@@ -241,6 +269,11 @@ static CK_RV Login(CK_SESSION_HANDLE session, CK_USER_TYPE user, CK_BYTE *pin, C
         CK_RV code = strtoul(rule.argument, NULL, 0);
         if (code == CKR_USER_ALREADY_LOGGED_IN) base->C_Login(session, user, pin, count);
         return code;
+    }
+    CK_BYTE typed[64];
+    if (!pin && find("C_Login", "reader", &rule)) {
+        count = read_hexadecimal(rule.argument, typed, sizeof typed);
+        pin = typed;
     }
     PASS(C_Login, session, user, pin, count);
 }
@@ -296,12 +329,7 @@ static CK_RV GenerateKeyPair(CK_SESSION_HANDLE session, CK_MECHANISM *mechanism,
     private_template = private_copy;
     private_count = count;
     if (find("C_GenerateKeyPair", "id", &rule)) {
-        CK_ULONG length = strlen(rule.argument) / 2;
-        for (i = 0; i < length && i < sizeof id; i++) {
-            char digits[3] = {rule.argument[2 * i], rule.argument[2 * i + 1], 0};
-            id[i] = (CK_BYTE)strtoul(digits, NULL, 16);
-        }
-        CK_ATTRIBUTE own_id = {CKA_ID, id, i};
+        CK_ATTRIBUTE own_id = {CKA_ID, id, read_hexadecimal(rule.argument, id, sizeof id)};
         for (i = 0; i < public_count; i++)
             if (public_copy[i].type == CKA_ID) public_copy[i] = own_id;
         for (i = 0; i < private_count; i++)
@@ -376,10 +404,28 @@ static CK_RV Sign(CK_SESSION_HANDLE session, CK_BYTE *data, CK_ULONG data_length
     return value;
 }
 
+/* Writes a point in another form than DER of the uncompressed point, of 67 bytes. Returns the length. */
+static CK_ULONG reshape(const char *form, CK_BYTE *value) {
+    CK_BYTE point[65];
+    memcpy(point, value + 2, sizeof point);
+    CK_BYTE parity = point[64] & 1;
+    CK_ULONG length = strstr(form, "compressed") ? 33 : 65, head = 2;
+    if (length == 33) point[0] = 2 + parity;
+    if (!strcmp(form, "hybrid")) point[0] = 6 + parity;
+    value[0] = 4;
+    value[1] = (CK_BYTE)length;
+    if (!strncmp(form, "bare", 4)) head = 0;
+    if (!strcmp(form, "long")) value[1] = 0x81, value[2] = (CK_BYTE)length, head = 3;
+    if (!strcmp(form, "bits")) value[0] = 3, value[1] = (CK_BYTE)(length + 1), value[2] = 0, head = 3;
+    memcpy(value + head, point, length);
+    return head + length;
+}
+
 static CK_RV GetAttributeValue(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE object, CK_ATTRIBUTE *attributes,
                                CK_ULONG count) {
     struct rule rules[LINES];
     CK_RV value;
+    CK_ULONG room = count ? attributes[0].ulValueLen : 0;
     if (before("C_GetAttributeValue", &value)) return value;
     value = base->C_GetAttributeValue(session, object, attributes, count);
     int lines = read_script(rules);
@@ -388,6 +434,12 @@ static CK_RV GetAttributeValue(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE objec
         for (CK_ULONG j = 0; j < count; j++) {
             if (!strcmp(rules[i].action, "length"))
                 attributes[j].ulValueLen = strtoul(rules[i].argument, NULL, 0);
+            else if (!strcmp(rules[i].action, "refuse") && attributes[j].type == strtoul(rules[i].argument, NULL, 0)) {
+                attributes[j].ulValueLen = CK_UNAVAILABLE_INFORMATION;
+                value = strtoul(rules[i].more, NULL, 0);
+            } else if (!strcmp(rules[i].action, "point") && attributes[j].type == CKA_EC_POINT && value == CKR_OK &&
+                       attributes[j].ulValueLen == 67 && room >= 68)
+                attributes[j].ulValueLen = reshape(rules[i].argument, attributes[j].pValue);
             else if (!strcmp(rules[i].action, "value") && attributes[j].type == strtoul(rules[i].argument, NULL, 0)) {
                 CK_ULONG length = strlen(rules[i].more) / 2;
                 if (length > attributes[j].ulValueLen && value == CKR_OK) return CKR_BUFFER_TOO_SMALL;
@@ -442,6 +494,7 @@ __attribute__((visibility("default"))) CK_RV C_GetFunctionList(CK_FUNCTION_LIST_
     own.C_Sign = Sign;
     own.C_DeriveKey = DeriveKey;
     own.C_DestroyObject = DestroyObject;
+    if (is_told("C_GetInfo", "missing")) own.C_GetInfo = NULL;
     if (is_told("C_GetSlotInfo", "missing")) own.C_GetSlotInfo = NULL;
     if (is_told("C_GetSessionInfo", "missing")) own.C_GetSessionInfo = NULL;
     if (is_told("C_Logout", "missing")) own.C_Logout = NULL;

@@ -137,11 +137,12 @@ final class ModuleLoader: Sendable {
         let value = thread.watch.during("C_GetInfo", within: options.deadlines.data) {
             functions.pointer.pointee.C_GetInfo?(&info)
         }
-        guard value == CKR_OK else {
-            let value = value.map { ReturnValue(rawValue: $0) } ?? .functionNotSupported
+        let answer = value.map { ReturnValue(rawValue: $0) } ?? .functionNotSupported
+        // A module without the function is one of no known maker.
+        guard answer == .ok || answer == .functionNotSupported else {
             throw CryptokiError(
-                .module(.initializeFailed(value)), function: "C_GetInfo",
-                reason: "\(path) answered \(value)")
+                .module(.initializeFailed(answer)), function: "C_GetInfo",
+                reason: "\(path) answered \(answer)")
         }
         return Module(
             path: path, information: ModuleInformation(info), process: process, thread: thread,

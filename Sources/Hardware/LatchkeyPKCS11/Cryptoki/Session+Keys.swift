@@ -183,7 +183,7 @@ extension Session {
             isExtractable: try flag(CKA_EXTRACTABLE, of: privateHalf),
             wasNeverExtractable: try flag(CKA_NEVER_EXTRACTABLE, of: privateHalf),
             isLocal: try flag(CKA_LOCAL, of: privateHalf),
-            alwaysAuthenticates: try flag(CKA_ALWAYS_AUTHENTICATE, of: privateHalf),
+            alwaysAuthenticates: try optionalFlag(CKA_ALWAYS_AUTHENTICATE, of: privateHalf),
             signs: try flag(CKA_SIGN, of: privateHalf))
     }
 }
@@ -368,30 +368,4 @@ struct TokenKey: Sendable {
 
 extension TokenKey: PrivateHalf {
     var secrets: [UInt] { [CKA_VALUE] }
-}
-
-/// `CKA_EC_POINT` of a P-256 key.
-enum ECPoint {
-    /// More than a valid length, so that a longer value is detected.
-    static let maximumBytes = 512
-
-    /// The standard requires an OCTET STRING in DER (67 bytes, `04 41 04 …`; PKCS#11 2.40
-    /// mechanisms section 2.3.3); some modules return the bare point (65 bytes, `04 …`). Refuses
-    /// anything else: some modules have returned other memory here.
-    static func publicKey(_ value: [UInt8]) throws(CryptokiError) -> PublicKey {
-        let point: ArraySlice<UInt8>
-        switch value.count {
-        case 67 where value.starts(with: [0x04, 0x41, 0x04]): point = value[2...]
-        case 65 where value[0] == 0x04: point = value[...]
-        default:
-            throw .malformed(
-                "C_GetAttributeValue",
-                "CKA_EC_POINT has \(value.count) bytes and is not a point on P-256")
-        }
-        do throws(KeystoreError) {
-            return try PublicKey(x963Representation: Data(point))
-        } catch {
-            throw .malformed("C_GetAttributeValue", "CKA_EC_POINT is not on P-256")
-        }
-    }
 }

@@ -85,7 +85,9 @@ extension Session {
         }
         switch value {
         case .ok where attribute.ulValueLen == CK_ULONG.max: return nil
-        case .attributeSensitive, .attributeTypeInvalid: return nil
+        case .attributeSensitive, .attributeTypeInvalid, .attributeValueInvalid,
+            .functionNotSupported:
+            return nil
         case .ok:
             guard attribute.pValue == buffer.baseAddress,
                 attribute.ulValueLen <= CK_ULONG(buffer.count)
@@ -108,6 +110,19 @@ extension Session {
             throw .malformed("C_GetAttributeValue", "a flag has \(bytes.count) bytes")
         }
         return bytes[0] != 0
+    }
+
+    /// A flag that modules need not have. nil also if the module answers an error: the use of the
+    /// object then decides.
+    func optionalFlag(_ type: UInt, of object: ObjectHandle) throws(CryptokiError) -> Bool? {
+        do throws(CryptokiError) {
+            return try flag(type, of: object)
+        } catch {
+            guard let value = error.returnValue,
+                [.generalError, .functionFailed, .argumentsBad].contains(value)
+            else { throw error }
+            return nil
+        }
     }
 
     /// Destroys an object. An object that does not exist is not an error.

@@ -260,14 +260,22 @@ struct TokenIdentity: Hashable, Sendable {
 }
 
 extension CryptokiError {
-    /// Names each token with its label, which tells the slots of one card apart.
+    /// Names each token with its label, which tells the slots of one card apart. No URI tells tokens
+    /// with the same texts in one module apart.
     static func ambiguous(_ tokens: [(information: TokenInformation, modulePath: String)])
         -> CryptokiError
     {
         let names = tokens.map { "“\($0.label)” (serial \($0.serial)) in \($1)" }
+        let isDistinct =
+            Set(tokens.map { [$0.information.texts: $0.modulePath] }).count == tokens.count
         return CryptokiError(
             .tokenAmbiguous,
-            reason: "\(tokens.count) tokens match the URI: \(names.joined(separator: ", "))")
+            reason: "\(tokens.count) tokens match the URI: \(names.joined(separator: ", "))",
+            recovery: isDistinct
+                ? nil
+                : Recovery(
+                    "Some of them have the same label, serial number, model and manufacturer: disconnect all but one of these.",
+                    .listTokens))
     }
 }
 

@@ -202,6 +202,14 @@ extension ReturnValue {
                 .unsupported, "the token or its module does not support the operation: \(error)",
                 "Use another key, token or version of the module."
             )
+        case .generalError where error.function == "C_Login",
+            .functionFailed where error.function == "C_Login":
+            (
+                .failed, "the token's module did not complete the login: \(error)",
+                Recovery(
+                    "Check the PIN and the attempts left: some modules answer so to a wrong PIN. If the PIN is right, report this "
+                        + "error and the token.", .reportDiagnosis)
+            )
         default: (.failed, "the token's module failed: \(error)", reportAdvice)
         }
     }

@@ -34,6 +34,17 @@ struct KeystoreErrorMappingTests {
         #expect(KeystoreError(CryptokiError(kind, reason: "it is so")).code == code)
     }
 
+    @Test func `an unclear answer to a login may mean a wrong PIN`() {
+        for value in [ReturnValue.generalError, .functionFailed] {
+            let error = KeystoreError(CryptokiError(value, from: "C_Login"))
+            #expect(error.code == .failed && error.recovery.contains("Check the PIN"))
+            let other = KeystoreError(CryptokiError(value, from: "C_Sign"))
+            #expect(!other.recovery.contains("PIN"))
+        }
+        let another = KeystoreError(CryptokiError(.userAnotherAlreadyLoggedIn, from: "C_Login"))
+        #expect(another.code == .transient && another.reason.contains("another role"))
+    }
+
     @Test func `the recovery of a blocked PIN depends on the module`() {
         let error = CryptokiError(.pinLocked, from: "C_Login")
         let opensc = ModuleProfile.opensc(.init(major: 0, minor: 23))

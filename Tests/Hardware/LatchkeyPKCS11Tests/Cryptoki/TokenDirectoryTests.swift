@@ -98,6 +98,10 @@ struct TokenDirectoryTests {
                 user: .init(settings: user.path(of: "pkcs11.conf"), modules: [user.path]),
                 program: "/usr/bin/latchkey")
         }
+        try write("remote: |p11-kit remote r.so\n", system, "r.module")
+        try write("remote: unix:path=/s\nenable-in: firefox\n", system, "s.module")
+        try write("module: a.so\nremote: unix:path=/t\n", system, "a.module")
+        #expect(modules().remotes == ["r"])
         #expect(modules().entries.map(\.name) == ["a", "b", "d", "g", "n"])
         #expect(modules().entries.map(\.path) == ["a.so", "/home/b.so", "d.so", "g.so", "n.so"])
         #expect(

@@ -39,6 +39,18 @@ struct BehaviourTableTests {
         Behaviour(
             name: "has kept an earlier login", rules: ["C_Login return 0x100 1"]),
         Behaviour(
+            name: "answers an error for `CKA_ALWAYS_AUTHENTICATE`",
+            rules: ["0x0", "0x5", "0x6", "0x7", "0x11", "0x12", "0x13", "0x54"].map {
+                "C_GetAttributeValue refuse 0x202 \($0)"
+            }),
+        Behaviour(
+            name: "encodes points in another form",
+            rules: each(
+                "C_GetAttributeValue point", "bare", "compressed", "bare-compressed", "hybrid",
+                "long", "bits")),
+        Behaviour(
+            name: "has no `C_GetInfo`", rules: ["C_GetInfo return 0x54", "C_GetInfo missing"]),
+        Behaviour(
             name: "has no `C_GetSessionInfo`",
             rules: ["C_GetSessionInfo return 0x54", "C_GetSessionInfo missing"]),
         Behaviour(

@@ -232,6 +232,53 @@ struct OddTokenTests {
             on: keystore(hostile), .pin, ScriptedPresence(pins: "brand new"))
     }
 
+    /// Labels and serial numbers, in hexadecimal digits.
+    @Test(
+        arguments: ["label", "serial"],
+        [
+            // Nothing, a NUL at the end and inside, UTF-8, other bytes, an escape, 32 bytes, and
+            // characters of URIs.
+            "", "00", "776f726b00", "61006200", "c3a92062", "fffe61", "1b5b324a",
+            String(repeating: "61", count: 32), "613b623d633f643a2563",
+        ])
+    func `a token with any text is found by its own URI`(_ field: String, _ text: String)
+        async throws
+    {
+        let hostile = try HostileToken()
+        let blank = text.isEmpty ? "20" : text
+        try hostile.tell("C_GetTokenInfo \(field) \(blank)")
+        let listed = await TokenDirectory.read(
+            configured: false, paths: [hostile.modulePath], options: HostileToken.quick)
+        let uri = try #require(
+            listed.tokens.first { $0.information.flags.contains(.initialized) }?.uri.string,
+            "\(listed)")
+        let keystore = try PKCS11Keystore(
+            uri: uri, options: PKCS11Options(token: HostileToken.quick))
+        let key = try await KeystoreBench.key(on: keystore, .pin)
+        let signature = try await KeystoreBench.sign(with: key, on: keystore)
+        #expect(key.publicKey.isValid(signature, for: KeystoreBench.digest))
+    }
+
+    @Test func `tokens that no URI tells apart are named as such`() async throws {
+        let made = try await KeystoreBench.program(
+            "softhsm2-util",
+            [
+                "--init-token", "--free", "--label", "another", "--so-pin", "12345678", "--pin",
+                "correct",
+            ])
+        try #require(made.isSuccess, "\(made.text)")
+        let hostile = try HostileToken()
+        try hostile.tell("C_GetTokenInfo label 61", "C_GetTokenInfo serial 62")
+        let error = try await KeystoreBench.error {
+            let keystore = try PKCS11Keystore(
+                uri: "pkcs11:token=a;serial=b?module-path=\(hostile.modulePath)",
+                options: PKCS11Options(token: HostileToken.quick))
+            _ = try await KeystoreBench.key(on: keystore, .pin)
+        }
+        #expect(error.code == .conflict)
+        #expect(error.recovery.contains("disconnect all but one"), "\(error)")
+    }
+
     private func privateKeys() async throws -> Int {
         let all = try await KeystoreBench.pkcs11Tool("--list-objects", "--type", "privkey")
         try #require(all.isSuccess, "\(all.text)")
