@@ -154,9 +154,7 @@ extension TPM {
         var keys: [EndorsementKey] = []
         for profile in EndorsementProfile.all where present.contains(profile.index) {
             guard
-                let certificate = CertificateFacts.split(
-                    try nvRead(try execute(NVReadPublic(profile.index)))
-                ).first,
+                let certificate = try certificates(at: profile.index).first,
                 let facts = try? CertificateFacts(certificate),
                 let location = try location(of: profile, facts, isFirst: keys.isEmpty)
             else { continue }
@@ -165,10 +163,26 @@ extension TPM {
         guard !keys.isEmpty else { return nil }
         var issuers: [Data] = []
         for index in present where index.rawValue & 0x1ff >= 0x100 {
-            issuers += CertificateFacts.split(try nvRead(try execute(NVReadPublic(index))))
-                .map { Data($0) }
+            issuers += try certificates(at: index).map { Data($0) }
         }
         return EndorsementKeys(keys: keys, issuers: issuers)
+    }
+
+    /// The certificates in an index. None if the TPM does not read it with the empty authValue:
+    /// another program defined it, or nothing was written.
+    private func certificates(at handle: TPMHandle) throws(TPMError) -> [[UInt8]] {
+        let index = try execute(NVReadPublic(handle))
+        let attributes = index.publicArea.attributes
+        // With dictionary-attack protection, a refusal would count as a wrong PIN.
+        guard attributes.isSuperset(of: [.written, .authRead, .noDA]) else { return [] }
+        do { return CertificateFacts.split(try nvRead(index)) } catch {
+            switch error.responseCode?.base {
+            case .badAuth, .authFail, .authUnavailable, .authType, .policyFail, .nvUninitialized,
+                .nvLocked, .nvAuthorization:
+                return []
+            default: throw error
+            }
+        }
     }
 
     /// Lends an endorsement key.

@@ -35,6 +35,39 @@ struct ActivationTests {
         "tpm/attestation-certificate/\(issuer)"
     }
 
+    /// Indices in the range of certificates that another program defined: never written, with a
+    /// password and with dictionary-attack protection, and with other bytes.
+    @Test(.requires(program: "tpm2_nvdefine"))
+    func `another program's index is no certificate, and costs no attempt`() async throws {
+        let tcti = try SoftwareTPM.current.tcti
+        func tool(_ name: String, _ arguments: String...) async throws {
+            try await SystemProgram(name, environment: ["TPM2TOOLS_TCTI": tcti]).require(arguments)
+        }
+        let file = try TemporaryDirectory()
+        let text = file.path(of: "text")
+        try Data("no certificate".utf8).write(to: URL(filePath: text))
+        let attributes = "ownerread|ownerwrite|authread|authwrite"
+        for (index, more, password) in [
+            ("0x1c0000a", "|no_da", ""), ("0x1c00014", "", "secret"),
+            ("0x1c00100", "|no_da", "secret"), ("0x1c00101", "", "secret"),
+            ("0x1c00102", "|no_da", ""),
+        ] {
+            try await tool(
+                "tpm2_nvdefine", "-C", "o", "-s", "14", "-a", attributes + more, "-p", password,
+                index)
+            if index != "0x1c0000a" {
+                try await tool("tpm2_nvwrite", "-C", "o", "-i", text, index)
+            }
+        }
+        let rig = try EnrolmentRig()
+        let keystore = TPMKeystore(tcti: tcti, anchors: MemoryTrustAnchors())
+        try await rig.enrol(keystore)
+        #expect(
+            try Scene.look { try $0.properties(from: .lockoutCounter, count: 1) } == [
+                .lockoutCounter: 0
+            ])
+    }
+
     // MARK: The budget
 
     @Test func `enrolment takes fifteen commands, and an attestation nine`() async throws {
@@ -147,7 +180,7 @@ struct ActivationTests {
             try issued.x5c[0].write(to: URL(filePath: tools.path("ek.der")))
             try await tools(
                 "tpm2_nvdefine", "0x01C0000A", "-C", "o", "-s", "\(issued.x5c[0].count)", "-a",
-                "ownerread|authread|ownerwrite")
+                "ownerread|authread|ownerwrite|no_da")
             try await tools("tpm2_nvwrite", "0x01C0000A", "-C", "o", "-i", tools.path("ek.der"))
             return issued.x5c[1]
         }
@@ -218,7 +251,7 @@ struct ActivationTests {
             try Scene.look { tpm in
                 let area = NVPublicArea(
                     index: Self.p384Certificate,
-                    attributes: [.ownerWrite, .ownerRead, .authRead, .authWrite],
+                    attributes: [.ownerWrite, .ownerRead, .authRead, .authWrite, .noDA],
                     dataSize: UInt16(min(theirs.count, 512)))
                 let index = try tpm.execute(NVDefineSpace(area))
                 try tpm.execute(NVWrite(SensitiveData(Array(theirs.prefix(512))), to: index))
