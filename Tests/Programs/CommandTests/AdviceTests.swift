@@ -5,6 +5,7 @@ import LatchkeyServices
 import LatchkeySimulators
 import LatchkeyTesting
 import Testing
+import VirtualSmartCard
 
 /// The next step of each error, followed literally: a test puts the machine into the state, runs the
 /// commands that the advice names, and expects that the command then succeeds.
@@ -15,11 +16,6 @@ struct AdviceTests {
         .reportDiagnosis: "a person reports the output",
         .forwardLogin: "needs an ssh client; DeviceLoginTests checks the text",
         .restartReader: "needs systemd and a fingerprint reader",
-        .enterPINHere: "needs a reader with a PIN pad",
-        .enterPINAtReader: "needs a token whose driver prompts for the PIN",
-        .chooseSlot: "needs a PIV card whose slot has a key",
-        .unblockPIN: "SoftHSM2 has no limit; YubiKeyCommandTests unblocks a card",
-        .forgetKey: "needs a card that cannot delete keys; YubiKeyCommandTests forgets one",
         .useModuleHere: "only an app passes a token's key to OpenSSL",
         .requireFinger: "needs a finger; AttestationCommandTests follows it",
         .enrolBroker: "needs a finger; AttestationCommandTests follows it",
@@ -47,13 +43,39 @@ struct AdviceTests {
         withExtendedLifetime(token) {}
     }
 
+    @Test(
+        .virtualYubiKey,
+        .enabled(if: FileManager.default.fileExists(atPath: yubicoModule), "needs ykcs11"),
+        arguments: AdviceRow.ofCards)
+    func `the advice about a card leads to success`(_ row: AdviceRow) async throws {
+        try await row.follow(Advised(machine: Self.cardMachine))
+    }
+
+    @Test(
+        .virtualYubiKey(.thirdPartyPIV(serialNumber: 7)),
+        .enabled(if: FileManager.default.fileExists(atPath: yubicoModule), "needs ykcs11"),
+        arguments: AdviceRow.ofSmallCards)
+    func `the advice about a card with few slots leads to success`(_ row: AdviceRow) async throws {
+        try await row.follow(Advised(machine: Self.cardMachine))
+    }
+
+    private static var cardMachine: Machine {
+        get throws {
+            var machine = try Machine(tcti: "device:/nonexistent/tpm")
+            machine.environment["LATCHKEY_TOKEN"] = "pkcs11:?module-path=\(yubicoModule)"
+            return machine
+        }
+    }
+
     @Test(.softwareTPM, .requires(program: "python3"), arguments: AdviceRow.ofServers)
     func `the advice about a server leads to success`(_ row: AdviceRow) async throws {
         try await Machine.withServer { try await row.follow(Advised(machine: $0)) }
     }
 
     @Test func `each action is followed, or has a reason why not`() {
-        let rows = AdviceRow.ofTheTPM + AdviceRow.ofTokens + AdviceRow.ofServers
+        let rows =
+            AdviceRow.ofTheTPM + AdviceRow.ofTokens + AdviceRow.ofCards + AdviceRow.ofSmallCards
+            + AdviceRow.ofServers
         let followed = Set(rows.flatMap(\.actions))
         for action in Recovery.Action.allCases {
             #expect(followed.contains(action) == (Self.elsewhere[action] == nil), "\(action)")
@@ -140,3 +162,6 @@ struct AdviceTests {
             "tpm2_flushcontext", ["--transient-object"], environment: ["TPM2TOOLS_TCTI": tpm.tcti])
     }
 }
+
+/// Yubico's module, where Debian installs it.
+private let yubicoModule = "/usr/lib/x86_64-linux-gnu/libykcs11.so"

@@ -194,21 +194,23 @@ struct AdviceRow: Sendable, CustomTestStringConvertible {
         },
         AdviceRow(.changeTokenPIN) { given in
             var advised = given
-            let token = try #require(advised.machine.environment["LATCHKEY_TOKEN"])
-            let module = try #require(token.firstMatch(of: /module-path=(.*)/)?.output.1)
             // The first login of each process fails with CKR_PIN_EXPIRED.
-            let odd = advised.machine.directory.path(of: "odd.so")
-            try FileManager.default.copyItem(
-                atPath: BuiltProduct.library("HostileModule"), toPath: odd)
-            let script = URL(filePath: "\(odd).script")
-            try Data("base \(module)\nC_Login return 0xa3 1\n".utf8).write(to: script)
-            advised.machine.environment["LATCHKEY_TOKEN"] =
-                "pkcs11:token=Latchkey?module-path=\(odd)"
+            let script = try oddModule(&advised, "C_Login return 0xa3 1")
             _ = try await advised.advice(
                 of: ["key", "create"], .changeTokenPIN, pins: ["123456"])
             try await advised.run(.changeTokenPIN, pins: ["123456", "654321"])
-            try Data("base \(module)\n".utf8).write(to: script)
+            try script.tell()
             try await advised.succeed(["key", "create"], pins: ["654321"])
+        },
+        AdviceRow(.enterPINAtReader) { given in
+            var advised = given
+            // Neither CKF_LOGIN_REQUIRED nor CKF_USER_PIN_INITIALIZED, and a reader that asks for the PIN.
+            _ = try oddModule(
+                &advised, "C_GetTokenInfo clear 0xc", "C_Login reader 313233343536")
+            let create = ["key", "create"]
+            _ = try await advised.advice(of: create, .enterPINAtReader, pins: ["123456"])
+            try await advised.succeed(
+                create + ["--token-login", "reader", "--policy", "user-presence"])
         },
         AdviceRow(.diagnose) { advised in
             try await advised.succeed(["vault", "store", "v"], input: "secret")
@@ -226,6 +228,78 @@ struct AdviceRow: Sendable, CustomTestStringConvertible {
             try await advised.succeed(change, pins: ["123456", "654321"])
         },
     ]
+
+    static let ofCards: [AdviceRow] = [
+        AdviceRow(.unblockPIN) { advised in
+            let id = try await cardKey(advised)
+            let sign = ["key", "sign", id, "/dev/null"]
+            while try await advised.machine.run(sign, pins: ["000000"]).status == 4 {}
+            _ = try await advised.advice(of: sign, .unblockPIN, pins: [], status: 5)
+            try await advised.run(.unblockPIN, pins: ["12345678", "345678"])
+            try await advised.succeed(sign, pins: ["345678"])
+        },
+        AdviceRow(.forgetKey) { advised in
+            let id = try await cardKey(advised)
+            let delete = ["key", "delete", id]
+            _ = try await advised.advice(of: delete, .forgetKey, pins: ["123456"])
+            try await advised.succeed(delete + ["--forget"])
+            #expect(try await advised.machine.run("key", "show", id).status == 6)
+        },
+        AdviceRow(.enterPINHere) { given in
+            var advised = given
+            advised.machine.environment["LATCHKEY_TOKEN_LOGIN"] = "reader"
+            let unblock = ["token", "pin", "--unblock"]
+            _ = try await advised.advice(of: unblock, .enterPINHere, pins: [])
+            try await advised.succeed(
+                unblock + ["--token-login", "pin"], pins: ["12345678", "345678"])
+        },
+    ]
+
+    /// Rows for a card with few slots.
+    static let ofSmallCards: [AdviceRow] = [
+        AdviceRow(.chooseSlot) { advised in
+            let create = ["key", "create", "--slot"]
+            let pins = [VirtualYubiKey.factoryManagementKey, "123456"]
+            _ = try await advised.advice(of: create + ["84"], .chooseSlot, pins: pins)
+            try await advised.succeed(create + ["9a"], pins: pins)
+        }
+    ]
+
+    /// Creates a key on a card and returns its ID.
+    private static func cardKey(_ advised: Advised) async throws -> String {
+        let made = try await advised.succeed(
+            ["key", "create", "--json"], pins: [VirtualYubiKey.factoryManagementKey, "123456"])
+        return try #require(made.json()["id"]?.string)
+    }
+
+    /// The script of a module in front of the token's.
+    private struct OddModule {
+        let base: String
+        let script: URL
+
+        func tell(_ rules: String...) throws { try tell(rules) }
+
+        func tell(_ rules: [String]) throws {
+            let lines = ["base \(base)"] + rules
+            try Data(lines.map { "\($0)\n" }.joined().utf8).write(to: script)
+        }
+    }
+
+    /// Puts a module in front of the token's.
+    ///
+    /// - Parameter rules: Those of `Tests/C/HostileModule`.
+    private static func oddModule(_ advised: inout Advised, _ rules: String...) throws -> OddModule
+    {
+        let token = try #require(advised.machine.environment["LATCHKEY_TOKEN"])
+        let module = try #require(token.firstMatch(of: /module-path=(.*)/)?.output.1)
+        let path = advised.machine.directory.path(of: "odd.so")
+        try FileManager.default.copyItem(
+            atPath: BuiltProduct.library("HostileModule"), toPath: path)
+        let odd = OddModule(base: String(module), script: URL(filePath: "\(path).script"))
+        try odd.tell(rules)
+        advised.machine.environment["LATCHKEY_TOKEN"] = "pkcs11:token=Latchkey?module-path=\(path)"
+        return odd
+    }
 
     /// The URI of the first initialized token, as `token list` shows it.
     private static func uri(_ advised: Advised) async throws -> String {

@@ -54,6 +54,32 @@ import Testing
         expect(.unsupportedFormat, ForgedStatement.json(object, clientData: nil, presence: nil))
     }
 
+    /// What Windows Hello sends (-65535, RS1), another algorithm, and objects without a member.
+    @Test func `the flaw of an attestation object is named`() {
+        func detail(without name: String = "", _ algorithm: CBOR = .negative(7)) -> String? {
+            let members: [(String, CBOR)] = [
+                ("ver", .text("2.0")), ("alg", algorithm), ("x5c", .array([])),
+                ("sig", .bytes(Data())), ("certInfo", .bytes(Data())), ("pubArea", .bytes(Data())),
+            ]
+            let object = CBOR.map([
+                ("fmt", .text("tpm")), ("attStmt", .map(members.filter { $0.0 != name })),
+            ]).encoded
+            let json = ForgedStatement.json(object, clientData: nil, presence: nil)
+            return #expect(throws: AttestationError.self) { try AttestationStatement(json: json) }?
+                .detail
+        }
+        for algorithm in [65535, 257, 35] {
+            #expect(
+                detail(.negative(algorithm))
+                    == "the statement is signed with the algorithm -\(algorithm); only -7 (ES256) is supported"
+            )
+        }
+        for name in ["alg", "x5c", "sig", "certInfo", "pubArea"] {
+            #expect(detail(without: name) == "the attestation object has no member ‘\(name)’")
+        }
+        #expect(detail(.text("ES256")) == "the member ‘alg’ is not an integer")
+    }
+
     @Test func `a large or complex statement is refused before it is parsed`() throws {
         let good = try good()
         let padding = Data(repeating: 0x20, count: AttestationStatement.maximumBytes - good.count)
