@@ -120,6 +120,17 @@ extension KeystoreError {
         }
     }
 
+    private static func usedMemory(_ kind: String, _ option: String) -> (
+        code: Code, reason: String, recovery: Recovery
+    ) {
+        (
+            .transient, "other programs use all memory of the TPM",
+            Recovery(
+                "Try again. Use /dev/tpmrm0, which shares the TPM, if you selected another device, or flush the \(kind) of other"
+                    + " programs (tpm2_flushcontext \(option)).")
+        )
+    }
+
     private static func lackingFeature(_ code: ResponseCode) -> (
         code: Code, reason: String, recovery: Recovery
     ) {
@@ -147,12 +158,10 @@ extension KeystoreError {
                 "the TPM refused the authorization, or an attacker on the bus forged the refusal: \(code)",
                 "Try again. If it fails again, delete the key or secret and create it again."
             )
-        case .objectMemory, .sessionMemory, .memory, .sessionHandles, .objectHandles, .contextGap:
-            (
-                .transient, "other programs use all memory of the TPM",
-                "Try again. Use /dev/tpmrm0, which shares the TPM, if you selected another device, or flush the objects of other"
-                    + " programs (tpm2_flushcontext --transient-object)."
-            )
+        case .objectMemory, .memory, .objectHandles:
+            usedMemory("objects", "--transient-object")
+        case .sessionMemory, .sessionHandles: usedMemory("sessions", "--loaded-session")
+        case .contextGap: usedMemory("sessions", "--saved-session")
         case .retry, .yielded, .testing, .canceled, .nvRate, .nvUnavailable:
             (.transient, "the TPM is busy", "Try again in a moment.")
         case .initialize, .failure, .reboot:

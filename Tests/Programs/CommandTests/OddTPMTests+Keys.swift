@@ -142,6 +142,31 @@ extension OddTPMTests {
         #expect(try await check("srk", machine).status == 0)
     }
 
+    /// Sessions that another program left loaded, flushed with the command of the advice.
+    @Test(.requires(program: "tpm2_flushcontext"), .requires(program: "python3"))
+    func `sessions of other programs are flushed as advised`() async throws {
+        // TPM2_StartAuthSession of an unsalted HMAC session, without the tools, which would save it.
+        let script = """
+            import socket, sys
+            for _ in range(3):
+                link = socket.socket(socket.AF_UNIX)
+                link.connect(sys.argv[1])
+                link.send(bytes.fromhex('80010000002b00000176' + '40000007' * 2 + '0010' + '00' * 16
+                    + '0000' + '00' + '0010' + '000b'))
+                assert link.recv(4096)[6:10] == bytes(4)
+            """
+        let path = try #require(Self.tcti.split(separator: "=").last.map(String.init))
+        try await program("python3", ["-c", script, path])
+        let machine = try Machine(tcti: Self.tcti)
+        let found = try await check("tpm", machine)
+        #expect(found.status == 10 && found.finding.contains("all memory of the TPM"), "\(found)")
+        let advised = try #require(found.advice.firstMatch(of: /\(tpm2_flushcontext ([a-z-]+)\)/))
+        try await tool("tpm2_flushcontext", String(advised.output.1))
+        #expect(try await check("tpm", machine).status == 0)
+        let (works, errors) = try await works(machine)
+        #expect(works, "\(errors)")
+    }
+
     /// A response code, and the words of the advice.
     struct Answer: Sendable, CustomTestStringConvertible {
         let code: UInt32
