@@ -8,9 +8,15 @@ extension Credential {
     /// Adds the access token to a request. A token that is about to expire is refreshed first. If
     /// that fails, a token that has not expired is used.
     ///
+    /// A token of the type `DPoP` is bound to a key of this machine. The request then also gets the
+    /// field `DPoP`, a proof for this request only, which needs a signature of the hardware. A server
+    /// that answers 401 and a `DPoP-Nonce` requires its nonce: call this again with that nonce, and
+    /// repeat the request once.
+    ///
+    /// - Parameter nonce: The latest `DPoP-Nonce` of the server, if it sent one.
     /// - Throws: ``CredentialError``; `refused` for a request that goes neither over `https` nor to
-    ///   this machine.
-    public func authorize(_ request: inout HTTPRequest) async throws {
+    ///   this machine, `signInAgain` if the key of the token is lost.
+    public func authorize(_ request: inout HTTPRequest, nonce: String? = nil) async throws {
         let operation = "authorize the request"
         let url = "\(request.scheme ?? "")://\(request.authority ?? "")\(request.path ?? "")"
         guard Endpoint(url) != nil else {
@@ -19,9 +25,27 @@ extension Credential {
                 reason: "the request's URL is neither https nor on this machine",
                 recovery: "Use an https address.")
         }
-        request.headerFields[.authorization] = try await withUsableToken(operation) {
-            try $0.authorization
+        let unauthorized = request
+        request = try await withUsableToken(operation) { token in
+            try await self.authorizing(unauthorized, with: token, nonce: nonce)
         }
+    }
+
+    private func authorizing(_ request: HTTPRequest, with token: Token, nonce: String?)
+        async throws(CredentialError) -> HTTPRequest
+    {
+        var request = request
+        request.headerFields[.authorization] = try token.authorization
+        guard token.needsProof else { return request }
+        guard let prover = try await store.keys.prover(of: token.context) else {
+            throw CredentialError(.proof(.lostKey(nil)))
+        }
+        do throws(KeystoreError) {
+            try await prover.addProof(to: &request, nonce: nonce)
+        } catch {
+            throw CredentialError(.proof(DPoPFailure(error)))
+        }
+        return request
     }
 
     /// Performs an operation with a valid token. Prompts at most once.
@@ -114,6 +138,6 @@ extension CredentialStore {
     func server(of context: Token.Context) -> CredentialServer {
         CredentialServer(
             context: context, providers: providers, transport: transport,
-            additionalOrigins: configuration.additionalOrigins)
+            additionalOrigins: configuration.additionalOrigins, keys: keys)
     }
 }

@@ -200,7 +200,7 @@ extension Credential {
                 [
                     CredentialRows.replacement(stored, with: token),
                     .put(metadata, payload: nil, ifGeneration: existing.generation), rest,
-                ],
+                ] + store.keys.insertion(of: token.context),
                 classes: isPlain ? [.expectNone(prefix: CredentialRows.classes(id).prefix)] : [])
         }
         store.refreshes.setUnsaved(nil, id)

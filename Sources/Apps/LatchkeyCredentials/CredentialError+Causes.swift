@@ -10,7 +10,10 @@ extension CredentialErrorCode: OAuthErrorCode {
             case .refused(let refusal) where refusal.isRateLimit: .rateLimited
             case .refused(let refusal): refusal.oauthError == nil ? .unexpectedStatus : .oauthError
             case .malformed, .tokens, .metadata, .authorization: .invalidResponse
-            case .missingEndpoint, .attestation, .idToken(.algorithms): .unsupported
+            case .missingEndpoint, .attestation, .idToken(.algorithms), .proof(.noKey): .unsupported
+            case .proof(.lostKey): .signInAgain
+            case .proof(.hardware): .refused
+            case .proof(.clock), .proof(.refused): .oauthError
             case .idToken: .invalidToken
             }
     }

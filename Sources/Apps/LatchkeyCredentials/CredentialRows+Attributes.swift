@@ -20,6 +20,7 @@ extension CredentialRows {
         static let issued = "issued"
         static let expires = "expires"
         static let refreshable = "refreshable"
+        static let boundKey = "dpop"
         static let policy = "policy"
     }
 
@@ -49,6 +50,7 @@ extension CredentialRows {
         ]
         if let end = token.expiresAt { attributes[Name.expires] = seconds(end) }
         if token.refreshToken != nil { attributes[Name.refreshable] = "yes" }
+        attributes[Name.boundKey] = token.context.boundKey
         for (name, value) in tags { attributes[attribute(tag: name)] = value }
         for (name, value) in token.claims where copied.includes(name) && isSearchable(value) {
             attributes[attribute(claim: name)] = text(of: value)
@@ -57,6 +59,20 @@ extension CredentialRows {
             }
         }
         return Record(id: metadataID(token.id), kind: kind, attributes: attributes)
+    }
+
+    /// The thumbprint of the key to which a credential is bound, with its server and client.
+    static func boundKey(of record: Record) -> (thumbprint: String, Token.Context)? {
+        guard let thumbprint = record.attributes[Name.boundKey],
+            let server = record.attributes[Name.server],
+            let client = record.attributes[Name.client]
+        else { return nil }
+        return (thumbprint, Token.Context(issuer: server, clientID: client))
+    }
+
+    /// The credentials that are bound to a key.
+    static func query(boundKey thumbprint: String) -> RecordQuery {
+        .attribute(Name.boundKey, is: thumbprint)
     }
 
     private static func isSearchable(_ value: JSONValue) -> Bool {

@@ -8,6 +8,7 @@ internal import Latchkey
 /// | `credential.metadata.ID` | the searchable data: tags, claims, server, client, expiry; not encrypted, authenticated |
 /// | `credential.token.ID` | the token, encrypted with the device key or its own key-encryption key |
 /// | `credential.pending.ID` | the server's latest response if it is not in use (yet), sealed with that key |
+/// | `credential.dpop.HASH` | the key to which a server binds the tokens of a client |
 /// | `credential.default` | the id of the default credential |
 ///
 /// The first two rows of a credential are written and deleted in one transaction. They are separate

@@ -9,6 +9,7 @@ struct CredentialServer: Sendable {
     let providers: ProviderCache
     let transport: any HTTPTransport
     let additionalOrigins: Set<String>
+    let keys: CredentialKeys
 
     /// The maximum difference between `iat` of an ID token and this machine's clock, in seconds.
     static let maximumIssueDifference: TimeInterval = 300
@@ -108,7 +109,8 @@ struct CredentialServer: Sendable {
 
     private var client: OAuthClient<CredentialErrorCode> {
         get async throws(CredentialError) {
-            let connection = ServerConnection<CredentialErrorCode>(transport: transport)
+            let connection = ServerConnection<CredentialErrorCode>(
+                transport: transport, prover: try await keys.prover(of: context))
             return OAuthClient(
                 try await providers.metadata(of: context.issuer, over: connection),
                 clientID: context.clientID,

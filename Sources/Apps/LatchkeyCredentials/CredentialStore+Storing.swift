@@ -79,7 +79,9 @@ extension CredentialStore {
         let protection = prepared?.protection ?? .device
         let metadata = CredentialRows.metadata(
             of: token, tags: tags, security: protection.policy, copying: configuration.copiedClaims)
-        let insertion = try CredentialRows.insertion(token, metadata: metadata, in: protection)
+        let insertion =
+            try CredentialRows.insertion(token, metadata: metadata, in: protection)
+            + keys.insertion(of: token.context)
         let becomesDefault = try changingDefault {
             // Without other credentials, a stored default refers to a removed credential.
             let becomesDefault = try !records.hasAny(CredentialRows.kind)

@@ -22,6 +22,7 @@ public final class CredentialStore: Sendable {
     let disk = DiskThread()
     let refreshes = RefreshCoordinator()
     let providers: ProviderCache
+    let keys: CredentialKeys
     private let registry = CredentialRegistry()
 
     /// - Parameters:
@@ -41,6 +42,7 @@ public final class CredentialStore: Sendable {
         unlocked = UnlockCache(records: records)
         let clock = configuration.clock
         providers = ProviderCache { clock.now }
+        keys = CredentialKeys(records: records) { clock.now }
     }
 
     /// Opens a store and makes it ``Credential/storage``. Call it when the app starts.
@@ -83,14 +85,14 @@ public final class CredentialStore: Sendable {
         get throws { try rows.ids.map(credential(stored:)) }
     }
 
-    /// Removes a credential and all of its rows. Does not prompt or use the hardware. If it was the
-    /// default, there is no default afterwards. If its key is revocable, the hardware revokes it
+    /// Removes a credential and all of its rows, and the key to which no other credential is bound.
+    /// Does not prompt or use the hardware. If it was the default, there is no default afterwards. If its key is revocable, the hardware revokes it
     /// soon after, or when a store is opened the next time. Then no copy of the store opens the
     /// credential.
     ///
     /// - Throws: ``CredentialError`` with code `notFound` if it is not stored.
     func remove(_ credential: Credential) throws {
-        let wasDefault = try changingDefault {
+        let (wasDefault, key) = try changingDefault {
             guard try rows.exists(credential.id) else {
                 throw CredentialError.notFound(credential.id)
             }
@@ -101,10 +103,13 @@ public final class CredentialStore: Sendable {
                 changes.append(
                     .delete(CredentialRows.defaultID, ifGeneration: existing?.generation))
             }
+            let key = try keys.deletion(with: CredentialRows.metadataID(credential.id))
+            if let key { changes.append(key.change) }
             try records.applyNow(
                 changes, classes: [.drop(prefix: CredentialRows.classes(credential.id).prefix)])
-            return wasDefault
+            return (wasDefault, key?.key)
         }
+        if let key { keys.discardSoon(key) }
         records.finishRevocationsSoon()
         registry.forget(credential.id)
         credential.release()

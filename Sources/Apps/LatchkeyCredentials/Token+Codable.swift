@@ -31,7 +31,7 @@ extension Token {
             throw .unreadable("the token's id is empty, too long, or not visible ASCII")
         }
         do throws(TokenResponseFlaw) {
-            _ = try response.checked(requiresBearer: false)
+            _ = try response.checked(requiresKnownType: false)
         } catch {
             throw .unreadable(error.reason)
         }
@@ -99,15 +99,18 @@ extension Token: Codable {
         let issuer: String
         let clientID: String
         let clientSecret: String?
+        let boundKey: String?
 
         init(_ context: Context) {
-            (issuer, clientID, clientSecret) = (
-                context.issuer, context.clientID, context.clientSecret
+            (issuer, clientID, clientSecret, boundKey) = (
+                context.issuer, context.clientID, context.clientSecret, context.boundKey
             )
         }
 
         var context: Context {
-            Context(issuer: issuer, clientID: clientID, clientSecret: clientSecret)
+            Context(
+                issuer: issuer, clientID: clientID, clientSecret: clientSecret,
+                boundKey: boundKey)
         }
     }
 

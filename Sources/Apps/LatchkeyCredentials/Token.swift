@@ -1,7 +1,7 @@
 public import FoundationEssentials
 public import Latchkey
 public import LatchkeyJOSE
-internal import LatchkeyOAuth
+public import LatchkeyOAuth
 
 /// A token response: an access token with its other members (RFC 6749 section 5.1).
 ///
@@ -29,12 +29,28 @@ public struct Token: Hashable, Sendable, Identifiable, HasClaims {
         public let clientID: String
         var clientSecret: String? { secret.value }
         private let secret: Redacted<String?>
+        /// The thumbprint of the key to which the server bound the token (RFC 9449); nil for a token
+        /// that is not bound.
+        public let boundKey: String?
 
-        /// - Parameter clientSecret: The client's secret, if any.
-        public init(issuer: String, clientID: String, clientSecret: String? = nil) {
+        /// - Parameters:
+        ///   - clientSecret: The client's secret, if any.
+        ///   - key: The key whose proof the token request had: see
+        ///     ``CredentialStore/dpopKey(issuer:clientID:)``.
+        public init(
+            issuer: String, clientID: String, clientSecret: String? = nil,
+            boundTo key: DPoPKey? = nil
+        ) {
+            self.init(
+                issuer: issuer, clientID: clientID, clientSecret: clientSecret,
+                boundKey: key?.thumbprint)
+        }
+
+        init(issuer: String, clientID: String, clientSecret: String?, boundKey: String?) {
             self.issuer = issuer
             self.clientID = clientID
             secret = Redacted(value: clientSecret)
+            self.boundKey = boundKey
         }
     }
 
@@ -183,9 +199,13 @@ extension Token {
         }
     }
 
-    /// The value of the field `Authorization` (RFC 6750 section 2.1).
+    /// Whether each request with the token needs a proof of its key (RFC 9449 section 7.1).
+    var needsProof: Bool { tokenType.lowercased() == "dpop" }
+
+    /// The value of the field `Authorization` (RFC 6750 section 2.1, RFC 9449 section 7.1).
     var authorization: String {
         get throws(CredentialError) {
+            if needsProof { return "DPoP \(accessToken)" }
             guard tokenType.lowercased() == "bearer" else {
                 throw .unsupported(
                     "tokens of type ‘\(tokenType)’ are not supported",

@@ -6,18 +6,25 @@ internal import HTTPTypes
 public import LatchkeyCredentials
 
 extension Credential {
-    /// Adds the access token to a request, as `authorize(_:)` does, and refreshes the token first
+    /// Adds the access token to a request, as `authorize(_:nonce:)` does, and refreshes the token first
     /// if it is about to expire.
     ///
+    /// - Parameter nonce: As in `authorize(_:nonce:)` for `HTTPRequest`.
     /// - Throws: `CredentialError`; `refused` for a request that uses neither `https` nor this
     ///   machine's loopback address.
-    public func authorize(_ request: inout URLRequest) async throws {
+    public func authorize(_ request: inout URLRequest, nonce: String? = nil) async throws {
         let url = request.url
         let port = url?.port.map { ":\($0)" } ?? ""
+        // The proof of a bound token names the encoded path.
+        let path = url.flatMap { URLComponents(url: $0, resolvingAgainstBaseURL: true) }?
+            .percentEncodedPath
         var same = HTTPRequest(
-            method: .get, scheme: url?.scheme, authority: url?.host.map { $0 + port },
-            path: url?.path)
-        try await authorize(&same)
+            method: HTTPRequest.Method(request.httpMethod ?? "GET") ?? .get, scheme: url?.scheme,
+            authority: url?.host.map { $0 + port }, path: path)
+        try await authorize(&same, nonce: nonce)
         request.setValue(same.headerFields[.authorization], forHTTPHeaderField: "Authorization")
+        if let name = HTTPField.Name("DPoP"), let proof = same.headerFields[name] {
+            request.setValue(proof, forHTTPHeaderField: "DPoP")
+        }
     }
 }

@@ -14,8 +14,8 @@ extension Container {
         do {
             let keystore = try keystore.attesting()
             try await checkServer()
-            let (_, access) = try await accessibleSession()
-            let server = try await server()
+            let (session, access) = try await accessibleSession()
+            let server = try await server(of: session)
             try await KeyProver(activatingAt: server.client, keystore).prepare(
                 authorization: access.authorization, now: now,
                 isAgreed: configuration.disclosesHardware)

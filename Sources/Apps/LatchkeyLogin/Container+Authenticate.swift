@@ -22,6 +22,7 @@ extension Container {
         do {
             return try await logInWithKey(reason: reason)
         } catch {
+            await forgetKey(after: error)
             throw error.during("authenticate")
         }
     }
@@ -38,11 +39,12 @@ extension Container {
         }
         try stepUp?.check(stored.userID)
         try records.store.checkWritable()
-        let server = try await server()
+        let unproven = try await server()
         try await removeEarlierSession()
         if configuration.tokenStorage == .persistent {
             try await records.open(.device, for: prompt, authorizedBy: presence)
         }
+        let server = try await proving(unproven, for: prompt)
         var lastRefusal: (error: LoginError, clock: ClockCheck?)?
         for _ in 1...2 {
             let (challenge, date) = try await server.challenge()

@@ -34,6 +34,7 @@ extension Container {
             return try await adopt(
                 browserLogin(server, scope: LoginEndpoints.scope, options, hint: hint), server)
         } catch {
+            await forgetKey(after: error)
             throw error.during("log in")
         }
     }
@@ -51,7 +52,7 @@ extension Container {
         try await removeEarlierSession()
         try server.client.checkIDTokenAlgorithms()
         try await records.open(.device, for: prompt, authorizedBy: presence)
-        return server
+        return try await proving(server, for: prompt)
     }
 
     /// The hint that names the key's owner.
@@ -72,7 +73,7 @@ extension Container {
         let request = AuthorizationRequest(
             clientID: configuration.clientID, scope: scope, options: options,
             issuer: server.metadata.issuer, requiresIssuer: server.metadata.sendsIssuer,
-            hint: hint, maxAge: maxAge)
+            hint: hint, maxAge: maxAge, keyThumbprint: server.prover?.key.thumbprint)
         do {
             let grant = try await request.grant(
                 at: server.client.endpoint(.authorization), in: browser)
@@ -112,16 +113,19 @@ extension Container {
             let tokens = try tokens.checked(for: LoginErrorCode.self)
             let refreshToken = SecretBytes(
                 try tokens.required(.refreshToken, for: LoginErrorCode.self).utf8)
-            let access = LoginAccessToken(tokens, receivedAt: now)
+            let access = try accessToken(tokens)
             let userID = try await subject()
             try await checkOwner(userID)
             let user = try await server.userInfo(of: userID, access: access)
             let stored = try await checkOwner(userID)
             let session = LoginSession(
-                userID: userID, refreshToken: refreshToken, idToken: tokens.idToken, access: access)
+                userID: userID, refreshToken: refreshToken, idToken: tokens.idToken,
+                boundKey: server.prover?.key.id, access: access)
+            // A logout of another program can have deleted the key's row during the login.
+            let key = server.prover.map { rows.put(dpop: $0.key.key, ifGeneration: nil) }
             let names = LoginRows.put(
                 lastUser: user, hasStoredSession: configuration.tokenStorage == .persistent)
-            _ = try await store(session, names, ifGeneration: nil)
+            _ = try await store(session, names + [key].compactMap(\.self), ifGeneration: nil)
             observers.tell(SessionStateChange(.authenticated))
             // Keys that an earlier logout or deactivation could not remove from the server.
             if stored.mayHaveLeftovers, server.metadata[.biometricRemoval] != nil {
@@ -136,6 +140,14 @@ extension Container {
                 _ = try? await finish { try await server.revoke(unused) }
             }
             throw error
+        }
+    }
+
+    func accessToken(_ tokens: TokenResponse) throws(LoginError) -> LoginAccessToken {
+        do throws(TokenResponseFlaw) {
+            return try LoginAccessToken(tokens, receivedAt: now)
+        } catch {
+            throw LoginError(.tokens(error))
         }
     }
 

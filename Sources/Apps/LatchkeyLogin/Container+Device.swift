@@ -28,6 +28,7 @@ extension Container {
             return try await adopt(
                 BrowserLogin(tokens: tokens, nonce: nil, serverDate: date), server)
         } catch {
+            await forgetKey(after: error)
             throw error.during("log in")
         }
     }

@@ -74,7 +74,8 @@ extension Container {
         if let owner = try await unverified.key()?.userID, owner != session.userID {
             throw LoginError.userMismatch
         }
-        return IdentityRemoval(server: server, userID: session.userID, access: access)
+        return IdentityRemoval(
+            server: try await self.server(of: session), userID: session.userID, access: access)
     }
 
     /// Removes one identity from the server, then its row.

@@ -80,7 +80,7 @@ extension Container {
         // Unfinished revocations of earlier calls only take up space.
         try? await finish { [records] in try await records.finishRevocations() }
         let (session, access) = try await accessibleSession()
-        let server = try await server()
+        let server = try await server(of: session)
         let prompt = prompt("enable biometric login at", reason: reason)
         let policy =
             if let required { required } else {

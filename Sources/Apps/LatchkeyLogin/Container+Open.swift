@@ -37,7 +37,7 @@ extension Container {
             try await checkServer()
             try await removeEarlierSession()
             let server = try await server()
-            let token = try await appSessionToken(from: server)
+            let token = try await appSessionToken()
             let authorization = try server.client.endpoint(.authorization)
             let settings = FormEncoding.encode(PageSettings(uiLocales, colorScheme).fields)
             let target = authorization.onSameOrigin(
@@ -54,13 +54,13 @@ extension Container {
     }
 
     /// Only one process at a time uses the refresh token: a server treats a replaced one as stolen.
-    private func appSessionToken(from server: LoginEndpoints) async throws -> String {
+    private func appSessionToken() async throws -> String {
         try await records.exclusively {
             guard let session = try await currentSession() else {
                 throw LoginError.unauthenticated()
             }
             do {
-                return try await server.appSessionToken(session.refreshToken)
+                return try await server(of: session).appSessionToken(session.refreshToken)
             } catch let error as LoginError where error.isInvalidGrant {
                 try await endSession(.invalid, ifGeneration: session.generation)
                 throw error

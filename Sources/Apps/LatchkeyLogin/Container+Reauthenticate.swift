@@ -96,7 +96,7 @@ extension Container {
         access: LoginAccessToken, idToken: String, claims: IDToken
     ) {
         let (session, access) = try await accessibleSession()
-        let server = try await server()
+        let server = try await server(of: session)
         do {
             let (compact, date) = try await server.idToken(access: access)
             let claims = try server.client.claims(of: compact, now: now, serverDate: date)
@@ -115,7 +115,7 @@ extension Container {
     private func logInAgain(
         for stepUp: StepUp, _ options: AuthorizationOptions
     ) async throws -> AuthorizeResult {
-        let server = try await server()
+        let server = try await server(of: currentSession())
         try server.client.checkIDTokenAlgorithms()
         // A server recognizes the session by an ID token that has not expired.
         let (access, hint, claims) = try await sessionWithNewIDToken()

@@ -64,7 +64,7 @@ extension Container {
     /// Stores a new refresh token before any other part of the response is judged: the server no
     /// longer accepts the old one.
     private func attemptRefresh(_ session: LoginSession) async throws -> RefreshOutcome {
-        let server = try await server()
+        let server = try await server(of: session)
         let (response, date): (TokenResponse, Date?)
         do {
             (response, date) = try await server.refresh(session.refreshToken)
@@ -112,7 +112,7 @@ extension Container {
         _ tokens: TokenResponse, after kept: LoginSession
     ) async throws -> RefreshOutcome {
         var next = kept
-        next.access = LoginAccessToken(tokens, receivedAt: now)
+        next.access = try accessToken(tokens)
         if let token = tokens.idToken { next.idToken = token }
         guard tokens.refreshToken != nil, next.idToken != kept.idToken else {
             guard try await currentSession()?.generation == kept.generation else {

@@ -23,7 +23,8 @@ extension Container {
     }
 
     /// An access token for the app's own requests, refreshed if it is about to expire. Send it as a
-    /// bearer token, and only to the app's servers.
+    /// bearer token, and only to the app's servers. If the server binds it to this machine,
+    /// ``authorizeRequest(_:nonce:)`` adds the proof that each request then needs.
     ///
     /// - Throws: ``LoginError``; `unauthenticated` without a session.
     public var accessToken: String {
@@ -42,7 +43,7 @@ extension Container {
         do {
             let (session, access) = try await accessibleSession()
             do {
-                return try await server().userInfo(of: session.userID, access: access)
+                return try await server(of: session).userInfo(of: session.userID, access: access)
             } catch let error as LoginError where error.isInvalidGrant {
                 try await endSession(.invalid, ifGeneration: session.generation)
                 throw error
@@ -204,11 +205,22 @@ extension Container {
             // The row of an earlier session.
             stored = nil
         }
-        let ended = try await rows.applyUnlessChanged(
-            [.delete(LoginRows.sessionID, ifGeneration: stored), LoginRows.deleteName],
-            for: sessionPrompt)
-        guard ended != nil else { return }
+        var changes: [RecordChange] = [
+            .delete(LoginRows.sessionID, ifGeneration: stored), LoginRows.deleteName,
+        ]
+        var key: HardwareKey?
+        // Sessions in the memory of other programs may use the key.
+        if configuration.tokenStorage == .persistent {
+            key = try? await unverified.dpopKey()
+            changes.append(.delete(LoginRows.dpopID, ifGeneration: nil))
+        }
+        guard try await rows.applyUnlessChanged(changes, for: sessionPrompt) != nil else { return }
         session = nil
+        if let key {
+            lastProver = nil
+            // Only a token keeps data of the key, and may refuse to delete it.
+            try? await records.discard(key)
+        }
         // A verification from before the logout must not authorize the next use.
         keystore.endReuse()
         observers.tell(SessionStateChange(reason))

@@ -36,6 +36,8 @@ public actor Container {
     var session: LoginSession?
     /// The generation of the latest session that is in memory only.
     var memoryGeneration = 0
+    /// The prover of the key that was used last.
+    var lastProver: DPoPProver?
     /// The running refresh, which all callers share.
     var refreshing: Task<LoginSession?, any Error>?
 
@@ -117,9 +119,14 @@ public actor Container {
 
     /// The server. Its metadata is read once for each container.
     ///
-    /// - Parameter isReachable: Reads the metadata again, so that the call fails without a network.
-    func server(isReachable: Bool = false) async throws -> LoginEndpoints {
-        let connection = ServerConnection<LoginErrorCode>(transport: transport)
+    /// - Parameters:
+    ///   - session: The session whose tokens the requests contain; nil for none.
+    ///   - isReachable: Reads the metadata again, so that the call fails without a network.
+    func server(of session: LoginSession? = nil, isReachable: Bool = false) async throws
+        -> LoginEndpoints
+    {
+        let connection = ServerConnection<LoginErrorCode>(
+            transport: transport, prover: try await boundProver(of: session))
         let origins = configuration.additionalOrigins
         let metadata =
             if let provider, !isReachable { provider } else {

@@ -14,6 +14,9 @@ struct LoginEndpoints: Sendable {
 
     var metadata: ProviderMetadata { client.metadata }
 
+    /// Proves the key to which the server binds the tokens; nil for none.
+    var prover: DPoPProver? { client.connection.prover }
+
     /// Reads the server's metadata.
     ///
     /// - Throws: ``LoginError`` with code `invalidResponse` when it names another issuer than
@@ -150,7 +153,7 @@ struct LoginEndpoints: Sendable {
             throw LoginError(.missingEndpoint(.authorization))
         }
         let response = try await client.connection.post(
-            ["refresh_token": refreshToken.text], to: endpoint)
+            ["refresh_token": refreshToken.text], to: endpoint, needsProof: true)
         guard ![404, 405].contains(response.status) else {
             throw LoginError(
                 code: .unsupported, reason: "the server cannot open its pages for an app's user",

@@ -19,7 +19,10 @@ extension LoginErrorCode: OAuthErrorCode {
             case .authorization(.timedOut): .timedOut
             case .authorization(.linkReused): .linkReused
             case .authorization(.noPort): .network
-            case .attestation: .refused
+            case .attestation, .proof(.noKey), .proof(.hardware): .refused
+            case .proof(.lostKey): .unauthenticated
+            case .proof(.clock): .clockSkew
+            case .proof(.refused): .oauthError
             }
     }
 

@@ -11,6 +11,7 @@ internal import LatchkeyOAuth
 /// | `login.session` | the session's tokens, encrypted |
 /// | `login.key` | the registered biometric key and its owner; biometric login is enabled if this row exists |
 /// | `login.hint` | an ID token of that owner, encrypted; it names the user at a login in the browser |
+/// | `login.dpop` | the key to which the server binds the session's tokens |
 /// | `login.pending` | a key whose registration is not complete, and its owner |
 /// | `login.identity.KID` | a key that the server may have |
 ///
@@ -26,6 +27,7 @@ struct LoginRows: Sendable {
     static let keyID: RecordID = "login.key"
     static let pendingID: RecordID = "login.pending"
     static let hintID: RecordID = "login.hint"
+    static let dpopID: RecordID = "login.dpop"
     static let identityKind = "login.identity"
     static let owner = "sub"
     static let userName = "name"
@@ -79,6 +81,15 @@ struct LoginRows: Sendable {
             throw KeystoreError.damaged("the stored session can't be read")
         }
         return session
+    }
+
+    /// The key to which tokens are bound, and the generation of its row. The key is nil if it is
+    /// another server's.
+    func dpopKey(for prompt: PromptContext) async throws -> (key: HardwareKey?, generation: Int)? {
+        let found = try await records.read(Self.dpopID, for: prompt, authorizedBy: presence)
+        guard let record = found?.record else { return nil }
+        let isOfServer = LoginServer(record.attributes) == server
+        return (isOfServer ? record.key : nil, record.generation)
     }
 
     /// An ID token of the key's owner, current or expired, or nil.
@@ -157,6 +168,12 @@ struct LoginRows: Sendable {
         if requiresAudience { own[Self.audience] = Self.audienceRequired }
         let record = Record(
             id: Self.keyID, kind: "login.key", attributes: attributes(own), key: key)
+        return .put(record, payload: nil, ifGeneration: ifGeneration)
+    }
+
+    func put(dpop key: HardwareKey, ifGeneration: Int?) -> RecordChange {
+        let record = Record(
+            id: Self.dpopID, kind: "login.dpop", attributes: server.attributes, key: key)
         return .put(record, payload: nil, ifGeneration: ifGeneration)
     }
 

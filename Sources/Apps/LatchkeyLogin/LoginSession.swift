@@ -49,6 +49,8 @@ struct LoginSession: Sendable {
     var refreshToken: SecretBytes
     /// The latest ID token, expired or not.
     var idToken: String?
+    /// The key to which the tokens are bound, if any.
+    let boundKey: KeyID?
     /// Never stored.
     var access: LoginAccessToken?
     /// The generation of the stored row; 0 for a session in memory only.
@@ -63,14 +65,17 @@ struct LoginAccessToken: Sendable {
 
     let value: String
     let refreshAt: Date
+    /// The value of the field `Authorization`.
+    let authorization: String
+    /// Whether each request with the token needs a proof of the session's key.
+    let isBound: Bool
 
-    init(_ response: TokenResponse, receivedAt: Date) {
+    init(_ response: TokenResponse, receivedAt: Date) throws(TokenResponseFlaw) {
         value = response.accessToken
+        authorization = try response.authorization
+        isBound = response.isBound
         refreshAt = receivedAt.addingTimeInterval(response.lifetime * Self.usedLife)
     }
-
-    /// The value of the field `Authorization` (RFC 6750 section 2.1).
-    var authorization: String { "Bearer \(value)" }
 }
 
 extension LoginAccessToken: CustomStringConvertible, CustomReflectable {
@@ -84,6 +89,7 @@ extension LoginSession {
         let userID: String
         let refreshToken: String
         let idToken: String?
+        let boundKey: KeyID?
     }
 
     /// - Returns: nil for a payload that can't be decoded.
@@ -94,13 +100,15 @@ extension LoginSession {
         guard let stored else { return nil }
         self.init(
             userID: stored.userID, refreshToken: SecretBytes(stored.refreshToken.utf8),
-            idToken: stored.idToken,
+            idToken: stored.idToken, boundKey: stored.boundKey,
             generation: generation)
     }
 
     var payload: SecretBytes {
         get throws {
-            let stored = Stored(userID: userID, refreshToken: refreshToken.text, idToken: idToken)
+            let stored = Stored(
+                userID: userID, refreshToken: refreshToken.text, idToken: idToken,
+                boundKey: boundKey)
             return SecretBytes(try JSONEncoder().encode(stored))
         }
     }

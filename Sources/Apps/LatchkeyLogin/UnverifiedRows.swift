@@ -27,6 +27,11 @@ struct UnverifiedRows: Sendable {
         try await records.metadata(LoginRows.keyID).map(BiometricKey.init)
     }
 
+    /// The key to which tokens are bound.
+    func dpopKey() async throws(KeystoreError) -> HardwareKey? {
+        try await records.metadata(LoginRows.dpopID)?.key
+    }
+
     /// The key whose registration is not complete.
     func pending() async throws(KeystoreError) -> BiometricKey? {
         try await records.metadata(LoginRows.pendingID).map(BiometricKey.init)

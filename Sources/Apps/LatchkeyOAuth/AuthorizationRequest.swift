@@ -16,6 +16,8 @@ package struct AuthorizationRequest: Sendable {
     package let hint: UserHint?
     /// The maximum time since the user was authenticated, in seconds; nil for any.
     package let maxAge: Int?
+    /// The thumbprint of the key that must redeem the code (RFC 9449 section 10); nil for none.
+    package let keyThumbprint: String?
     package let pkce = PKCE.random()
     package let state = RandomText.make()
     package let nonce: String
@@ -23,7 +25,8 @@ package struct AuthorizationRequest: Sendable {
     package init(
         clientID: String, scope: String, options: AuthorizationOptions, issuer: String,
         requiresIssuer: Bool,
-        hint: UserHint?, maxAge: Int? = nil, nonce: String = RandomText.make()
+        hint: UserHint?, maxAge: Int? = nil, keyThumbprint: String? = nil,
+        nonce: String = RandomText.make()
     ) {
         self.clientID = clientID
         self.scope = scope
@@ -32,6 +35,7 @@ package struct AuthorizationRequest: Sendable {
         self.requiresIssuer = requiresIssuer
         self.hint = hint
         self.maxAge = maxAge
+        self.keyThumbprint = keyThumbprint
         self.nonce = nonce
     }
 
@@ -61,6 +65,7 @@ package struct AuthorizationRequest: Sendable {
         }
         if let loginHint { fields.append(("login_hint", loginHint.text)) }
         if let maxAge { fields.append(("max_age", String(maxAge))) }
+        if let keyThumbprint { fields.append(("dpop_jkt", keyThumbprint)) }
         if let page = options.page { fields.append(("x_page", page.rawValue)) }
         fields += PageSettings(options.uiLocales, options.colorScheme).fields
         // A session cookie in the browser must not log in the next user.

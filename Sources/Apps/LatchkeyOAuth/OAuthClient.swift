@@ -30,6 +30,14 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
         self.connection = connection
     }
 
+    /// The client with the key to which the server binds tokens; nil for none.
+    package func proving(with prover: DPoPProver?) -> Self {
+        OAuthClient(
+            metadata, clientID: clientID, clientSecret: clientSecret,
+            additionalOrigins: additionalOrigins, fields: fields,
+            over: ServerConnection(transport: connection.transport, prover: prover))
+    }
+
     // MARK: Tokens
 
     /// Redeems an authorization code (RFC 6749 section 4.1.3, RFC 7636 section 4.5).
@@ -43,7 +51,7 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
     /// Uses a refresh token (RFC 6749 section 6).
     ///
     /// - Returns: The response. It may have an error beside a new refresh token, which must be
-    ///   stored; ``TokenResponse/checked(requiresBearer:)`` then throws.
+    ///   stored; ``TokenResponse/checked(requiresKnownType:)`` then throws.
     /// - Throws: As ``requestToken(_:_:authorization:)``, unless the response has a refresh token.
     package func refresh(
         _ token: String, _ more: Form = []
@@ -100,14 +108,15 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
 
     // MARK: The user and the keys
 
-    /// The server's claims about the user (OpenID Connect Core section 5.3).
+    /// The server's claims about the user (OpenID Connect Core section 5.3). Needs a proof only with
+    /// a bound access token, as each resource.
     ///
     /// - Parameter authorization: The value of the field `Authorization`.
     package func userInfo<T: Decodable>(_ type: T.Type, authorization: String)
         async throws(LatchkeyError<Code>) -> T
     {
         let request = try endpoint(.userInfo).request(.get, [.authorization: authorization])
-        return try await connection.json(type, request)
+        return try await connection.send(request, needsProof: false).successful().json(type)
     }
 
     /// The server's keys, which sign its ID tokens.
@@ -204,6 +213,7 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
             let secret = clientSecret.map { [(name: "client_secret", value: $0)] } ?? []
             form = [("client_id", clientID)] + secret + form
         }
-        return try await connection.send(request, Array(FormEncoding.encode(form).utf8))
+        return try await connection.send(
+            request, Array(FormEncoding.encode(form).utf8), needsProof: name == .token)
     }
 }

@@ -46,12 +46,15 @@ package enum OAuthFailure: Error, Sendable {
     case authorization(AuthorizationFailure)
     /// A key cannot be proven to be in hardware.
     case attestation(AttestationRefusal)
+    /// A request has no proof of the key to which tokens are bound, or the server refused it.
+    case proof(DPoPFailure)
 
     /// The server's refusal, if that is the failure.
     package var refusal: ServerRefusal? {
         switch self {
         case .refused(let refusal): refusal
         case .authorization(.refused(let error)): ServerRefusal(error, status: nil)
+        case .proof(let failure): failure.refusal
         case .invalidAddress, .transport, .malformed, .metadata, .missingEndpoint, .idToken,
             .tokens, .authorization, .attestation:
             nil
@@ -62,6 +65,7 @@ package enum OAuthFailure: Error, Sendable {
         switch self {
         case .transport(let error): error.underlying
         case .authorization(.noPort(_, let cause)): UnderlyingError(layer: "socket", text: cause)
+        case .proof(let failure): failure.underlying
         case .invalidAddress, .refused, .malformed, .metadata, .missingEndpoint, .idToken, .tokens,
             .authorization, .attestation:
             nil
@@ -99,6 +103,7 @@ package enum OAuthFailure: Error, Sendable {
         case .tokens(let flaw): return (flaw.reason, flaw.recovery)
         case .authorization(let failure): return failure.explanation
         case .attestation(let refusal): return refusal.explanation
+        case .proof(let failure): return failure.explanation
         }
     }
 }

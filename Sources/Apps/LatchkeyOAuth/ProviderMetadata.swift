@@ -30,6 +30,9 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
     package let requiredAttestation: String
     /// The algorithms with which the server signs ID tokens; empty if it does not state them.
     package let idTokenAlgorithms: [String]
+    /// Whether the server binds tokens to a key with proofs that Latchkey makes (RFC 9449 section
+    /// 5.1).
+    package let bindsTokens: Bool
     private let endpoints: [EndpointName: Endpoint]
 
     /// The members that are endpoints.
@@ -64,6 +67,7 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
         case attestationFormats = "attestation_formats_supported"
         case requiredAttestation = "attestation_required"
         case idTokenAlgorithms = "id_token_signing_alg_values_supported"
+        case proofAlgorithms = "dpop_signing_alg_values_supported"
     }
 
     package init(from decoder: any Decoder) throws {
@@ -102,6 +106,7 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
             ?? AttestationLevel.none.rawValue
         // Only for an early message: the validation of an ID token decides.
         idTokenAlgorithms = list(.idTokenAlgorithms)
+        bindsTokens = list(.proofAlgorithms).contains(DPoPKey.algorithm)
         for required in [EndpointName.token, .keys] where endpoints[required] == nil {
             throw DecodingError.keyNotFound(
                 required, .init(codingPath: [], debugDescription: "no endpoint"))

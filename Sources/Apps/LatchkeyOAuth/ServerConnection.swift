@@ -6,14 +6,57 @@ package import LatchkeyJOSE
 /// Sends requests, and throws a facade's errors.
 package struct ServerConnection<Code: OAuthErrorCode>: Sendable {
     package let transport: any HTTPTransport
+    /// Proves the key to which tokens are bound; nil for a client whose tokens are not bound.
+    package let prover: DPoPProver?
 
-    package init(transport: any HTTPTransport) {
+    package init(transport: any HTTPTransport, prover: DPoPProver? = nil) {
         self.transport = transport
+        self.prover = prover
     }
 
+    /// Sends a request, with a proof of the key if the request needs one. If the server requires its
+    /// nonce in the proof, sends the request again with it, once (RFC 9449 section 8).
+    ///
+    /// - Parameter needsProof: Whether the request needs a proof also if its token is not bound; by
+    ///   default, if it has one.
     /// - Returns: The response, with any status.
     package func send(
-        _ request: HTTPRequest, _ body: [UInt8] = []
+        _ request: HTTPRequest, _ body: [UInt8] = [], needsProof: Bool? = nil
+    ) async throws(LatchkeyError<Code>) -> ServerResponse<Code> {
+        let authorization = request.headerFields[.authorization]
+        let hasBoundToken = authorization.flatMap(DPoPProver.token) != nil
+        guard let prover else {
+            guard !hasBoundToken else { throw LatchkeyError(.proof(.lostKey(nil))) }
+            return try await exchange(request, body).withAcceptedProof(of: nil)
+        }
+        guard hasBoundToken || needsProof ?? (authorization != nil) else {
+            return try await exchange(request, body)
+        }
+        let (first, used) = try await exchange(request, body, with: prover, nonce: nil)
+        guard first.requiresNonce,
+            let nonce = prover.keepNonce(of: first.fields, to: request), nonce != used
+        else { return try first.withAcceptedProof(of: prover) }
+        return try await exchange(request, body, with: prover, nonce: nonce).0
+            .withAcceptedProof(of: prover)
+    }
+
+    private func exchange(
+        _ request: HTTPRequest, _ body: [UInt8], with prover: DPoPProver, nonce: String?
+    ) async throws(LatchkeyError<Code>) -> (ServerResponse<Code>, nonce: String?) {
+        var request = request
+        let used: String?
+        do throws(CommonError) {
+            used = try await prover.addProof(to: &request, nonce: nonce)
+        } catch {
+            throw LatchkeyError(.proof(DPoPFailure(error)))
+        }
+        let response = try await exchange(request, body)
+        prover.keepNonce(of: response.fields, to: request)
+        return (response, used)
+    }
+
+    private func exchange(
+        _ request: HTTPRequest, _ body: [UInt8]
     ) async throws(LatchkeyError<Code>) -> ServerResponse<Code> {
         do {
             let (response, bytes) = try await transport.send(request, body: body)
@@ -29,22 +72,25 @@ package struct ServerConnection<Code: OAuthErrorCode>: Sendable {
     ///
     /// - Returns: The response, with any status.
     package func post(
-        _ members: [String: String], to endpoint: Endpoint, authorization: String? = nil
+        _ members: [String: String], to endpoint: Endpoint, authorization: String? = nil,
+        needsProof: Bool? = nil
     ) async throws(LatchkeyError<Code>) -> ServerResponse<Code> {
         try await post(
-            members.mapValues { JSONValue.string($0) }, to: endpoint, authorization: authorization)
+            members.mapValues { JSONValue.string($0) }, to: endpoint, authorization: authorization,
+            needsProof: needsProof)
     }
 
     /// Posts a JSON object.
     ///
     /// - Returns: The response, with any status.
     package func post(
-        _ members: [String: JSONValue], to endpoint: Endpoint, authorization: String? = nil
+        _ members: [String: JSONValue], to endpoint: Endpoint, authorization: String? = nil,
+        needsProof: Bool? = nil
     ) async throws(LatchkeyError<Code>) -> ServerResponse<Code> {
         guard let body = try? JSONEncoder().encode(members) else { throw LatchkeyError(.malformed) }
         var request = endpoint.request(.post, [.contentType: "application/json"])
         request.headerFields[.authorization] = authorization
-        return try await send(request, Array(body))
+        return try await send(request, Array(body), needsProof: needsProof)
     }
 
     package func json<T: Decodable>(_ type: T.Type, _ request: HTTPRequest)
@@ -92,6 +138,28 @@ package struct ServerResponse<Code: OAuthErrorCode>: Sendable {
         return seconds.flatMap { (1...31_536_000).contains($0) ? $0 : nil }
     }
 
+    /// Whether the server refused the proof of a key: in the body of a token endpoint's response, or
+    /// in the challenge of a resource (RFC 9449 sections 5 and 7.1).
+    var refusesProof: Bool { hasError("invalid_dpop_proof") || requiresNonce }
+
+    /// Whether the server requires its nonce in the proof (section 8).
+    var requiresNonce: Bool { hasError("use_dpop_nonce") }
+
+    private func hasError(_ code: String) -> Bool {
+        guard status == 400 || status == 401 else { return false }
+        let challenges = fields[values: .wwwAuthenticate].map { $0.lowercased() }
+        return refusal.oauthError?.error == code
+            || challenges.contains { $0.hasPrefix("dpop ") && $0.contains("error=\"\(code)\"") }
+    }
+
+    /// - Throws: ``OAuthFailure/proof(_:)`` if the server refused the proof.
+    func withAcceptedProof(of prover: DPoPProver?) throws(LatchkeyError<Code>) -> Self {
+        if let failure = DPoPFailure(self, of: prover) {
+            throw LatchkeyError(.proof(failure))
+        }
+        return self
+    }
+
     /// - Throws: ``OAuthFailure/refused(_:)`` for a status outside 200...299.
     package func successful() throws(LatchkeyError<Code>) -> Self {
         guard isSuccess else { throw LatchkeyError(.refused(refusal)) }
@@ -116,7 +184,7 @@ package struct ServerResponse<Code: OAuthErrorCode>: Sendable {
 }
 
 extension TokenResponse {
-    /// ``checked(requiresBearer:)`` with a facade's error.
+    /// ``checked(requiresKnownType:)`` with a facade's error.
     package func checked<Code>(
         for code: Code.Type
     ) throws(LatchkeyError<Code>) -> Self where Code: OAuthErrorCode {

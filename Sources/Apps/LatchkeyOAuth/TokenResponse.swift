@@ -140,13 +140,28 @@ package struct TokenResponse: Sendable {
 
     /// Checks that the response has an access token.
     ///
-    /// - Parameter requiresBearer: Whether the access token must be a bearer token (RFC 6750).
-    package func checked(requiresBearer: Bool = true) throws(TokenResponseFlaw) -> Self {
+    /// - Parameter requiresKnownType: Whether the access token must be a bearer token (RFC 6750) or
+    ///   bound to a key (RFC 9449).
+    package func checked(requiresKnownType: Bool = true) throws(TokenResponseFlaw) -> Self {
         if let flaw { throw flaw }
-        if requiresBearer, let type = self[.tokenType], type.lowercased() != "bearer" {
-            throw .type(type)
-        }
+        if requiresKnownType { _ = try authorization }
         return self
+    }
+
+    /// Whether the access token is bound to a key (RFC 9449 section 5).
+    package var isBound: Bool { self[.tokenType]?.lowercased() == "dpop" }
+
+    /// The value of the field `Authorization` for a request with the access token (RFC 6750 section
+    /// 2.1, RFC 9449 section 7.1).
+    package var authorization: String {
+        get throws(TokenResponseFlaw) {
+            let type = self[.tokenType] ?? ""
+            switch type.lowercased() {
+            case "bearer": return "Bearer \(accessToken)"
+            case "dpop": return "DPoP \(accessToken)"
+            default: throw .type(type)
+            }
+        }
     }
 
     /// The text of a member that the facade requires.
@@ -172,7 +187,7 @@ package enum TokenResponseFlaw: Error, Hashable, Sendable {
     case error(String?)
     case missing(TokenResponse.Name)
     case unusable(TokenResponse.Name)
-    /// The access token is of this type, not a bearer token.
+    /// The access token is of this type, neither a bearer token nor bound to a key.
     case type(String)
 
     /// The cause, as a clause.
@@ -189,7 +204,7 @@ package enum TokenResponseFlaw: Error, Hashable, Sendable {
         case .unusable(let name):
             "in \(response), ‘\(name.rawValue)’ is not a string of visible ASCII characters"
         case .type(let type):
-            "the access token is of the type ‘\(String(oneLine: type, limit: 64))’, not ‘Bearer’"
+            "the access token is of the type ‘\(String(oneLine: type, limit: 64))’, neither ‘Bearer’ nor ‘DPoP’"
         }
     }
 

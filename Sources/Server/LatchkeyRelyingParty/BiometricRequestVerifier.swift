@@ -15,7 +15,7 @@ public struct BiometricRequestVerifier: Sendable {
     /// The header's `typ`.
     private static let type = "vnd.authgear.biometric-request"
     /// The accepted deviation of the client's clock in seconds, in both directions.
-    static let clockSkew = 300.0
+    package static let clockSkew = 300.0
 
     private let challenges: any ChallengeStore
     private let devices: any DeviceRegistry

@@ -28,6 +28,7 @@ struct ExpiredRows: Service {
     /// Deletes all rows that have expired.
     func delete() async throws {
         try await delete("access_token", "digest")
+        try await delete("dpop_proof", "digest")
         try await delete(
             "offline_grant", "id", by: "idle_expires_at",
             where: "NOT EXISTS (SELECT 1 FROM access_token WHERE grant_id = offline_grant.id)")

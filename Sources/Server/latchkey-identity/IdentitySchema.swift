@@ -33,6 +33,7 @@ enum IdentitySchema {
             expires_at REAL NOT NULL,
             idle_expires_at REAL NOT NULL,
             device_info TEXT,
+            dpop_jkt TEXT,
             refresh_family BLOB,
             refresh_digest BLOB,
             FOREIGN KEY (enrolment_id, easy_access_kid)
@@ -41,6 +42,12 @@ enum IdentitySchema {
         CREATE TABLE access_token (
             digest BLOB PRIMARY KEY NOT NULL,
             grant_id TEXT NOT NULL REFERENCES offline_grant (id) ON DELETE CASCADE,
+            dpop_jkt TEXT,
+            expires_at REAL NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        CREATE TABLE dpop_proof (
+            digest BLOB PRIMARY KEY NOT NULL,
+            jkt TEXT NOT NULL,
             expires_at REAL NOT NULL
         ) STRICT, WITHOUT ROWID;
         CREATE TABLE authorization_code (
@@ -52,6 +59,7 @@ enum IdentitySchema {
             code_challenge TEXT NOT NULL,
             scope TEXT NOT NULL,
             nonce TEXT,
+            dpop_jkt TEXT,
             auth_time REAL NOT NULL,
             expires_at REAL NOT NULL,
             is_used INTEGER NOT NULL,
@@ -104,6 +112,7 @@ enum IdentitySchema {
             expires_at DOUBLE PRECISION NOT NULL,
             idle_expires_at DOUBLE PRECISION NOT NULL,
             device_info TEXT,
+            dpop_jkt TEXT,
             refresh_family BYTEA,
             refresh_digest BYTEA,
             FOREIGN KEY (enrolment_id, easy_access_kid)
@@ -112,6 +121,12 @@ enum IdentitySchema {
         CREATE TABLE access_token (
             digest BYTEA PRIMARY KEY NOT NULL,
             grant_id TEXT NOT NULL REFERENCES offline_grant (id) ON DELETE CASCADE,
+            dpop_jkt TEXT,
+            expires_at DOUBLE PRECISION NOT NULL
+        );
+        CREATE TABLE dpop_proof (
+            digest BYTEA PRIMARY KEY NOT NULL,
+            jkt TEXT NOT NULL,
             expires_at DOUBLE PRECISION NOT NULL
         );
         CREATE TABLE authorization_code (
@@ -123,6 +138,7 @@ enum IdentitySchema {
             code_challenge TEXT NOT NULL,
             scope TEXT NOT NULL,
             nonce TEXT,
+            dpop_jkt TEXT,
             auth_time DOUBLE PRECISION NOT NULL,
             expires_at DOUBLE PRECISION NOT NULL,
             is_used BOOLEAN NOT NULL,
@@ -162,6 +178,8 @@ enum IdentitySchema {
         CREATE INDEX offline_grant_expiry ON offline_grant (idle_expires_at);
         CREATE INDEX access_token_grant ON access_token (grant_id);
         CREATE INDEX access_token_expiry ON access_token (expires_at);
+        CREATE INDEX dpop_proof_key ON dpop_proof (jkt);
+        CREATE INDEX dpop_proof_expiry ON dpop_proof (expires_at);
         CREATE INDEX authorization_code_expiry ON authorization_code (expires_at);
         CREATE INDEX authorization_code_user ON authorization_code (user_id);
         CREATE INDEX web_session_expiry ON web_session (expires_at);

@@ -49,11 +49,13 @@ struct InstancesTests {
             deviceID: proof.deviceID, enrolmentID: nil,
             easyAccessKeyID: nil, scope: "openid offline_access",
             amr: proof.amr, authTime: 1,
-            expiresAt: 9e9, idleExpiresAt: 9e9, deviceInfo: nil)
+            expiresAt: 9e9, idleExpiresAt: 9e9, deviceInfo: nil, keyThumbprint: nil)
     }
 
     static func tokens(_ grant: LoginGrant, after old: RefreshToken? = nil) -> NewTokens {
-        NewTokens(expiresIn: 60, refresh: old?.successor ?? RefreshToken(grantID: grant.id))
+        NewTokens(
+            expiresIn: 60, keyThumbprint: nil,
+            refresh: old?.successor ?? RefreshToken(grantID: grant.id))
     }
 
     /// A device of a user, not registered.
@@ -89,9 +91,8 @@ struct InstancesTests {
             let code = AuthorizationCode(
                 digest: OpaqueToken.digest(OpaqueToken.bytes()), grantID: grant.id, clientID: "app",
                 userID: user.id,
-                redirectURI: "", codeChallenge: "", scope: "openid", nonce: nil, authTime: 1,
-                expiresAt: 9e9,
-                isUsed: false)
+                redirectURI: "", codeChallenge: "", scope: "openid", nonce: nil,
+                keyThumbprint: nil, authTime: 1, expiresAt: 9e9, isUsed: false)
             try await instances[0].grants.insert(code)
             let winners = try await Self.winners(instances) {
                 try await $0.grants.insert(

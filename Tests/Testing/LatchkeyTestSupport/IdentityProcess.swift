@@ -222,6 +222,59 @@ package struct OpenIDProvider: Decodable, Sendable {
     }
 }
 
+extension OpenIDProvider {
+    private struct ProofRequest: Encodable {
+        let proof: String?
+        let method: String
+        let url: String
+        let now: Int
+        let token: String?
+        let nonce: String?
+
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.container(keyedBy: CodingKeys.self)
+            try container.encodeIfPresent(proof, forKey: .proof)
+            try container.encode(method, forKey: .method)
+            try container.encode(url, forKey: .url)
+            try container.encode(now, forKey: .now)
+            // The script reads null as absent.
+            try container.encode(token, forKey: .token)
+            try container.encode(nonce, forKey: .nonce)
+        }
+
+        enum CodingKeys: CodingKey { case proof, method, url, now, token, nonce }
+    }
+
+    /// Checks a DPoP proof with joserfc, which the provider uses.
+    ///
+    /// - Returns: The thumbprint of its key.
+    package static func thumbprint(
+        of proof: String, _ method: String, _ url: String, now: Int, token: String? = nil,
+        nonce: String? = nil
+    ) async throws -> String {
+        try await run(
+            ProofRequest(
+                proof: proof, method: method, url: url, now: now, token: token, nonce: nonce))
+    }
+
+    /// Makes a DPoP proof with joserfc and a new key.
+    package static func proof(
+        _ method: String, _ url: String, now: Int, token: String? = nil, nonce: String? = nil
+    ) async throws -> String {
+        try await run(
+            ProofRequest(
+                proof: nil, method: method, url: url, now: now, token: token, nonce: nonce))
+    }
+
+    private static func run(_ request: ProofRequest) async throws -> String {
+        let script = BuiltProduct.packageFolder.appending(path: "scripts/lib/dpop-proof.py").path
+        let outcome = try await SystemProgram(interpreter.path).result(
+            of: [script], input: Array(try JSONEncoder().encode(request)))
+        try #require(outcome.isSuccess, "\(outcome.errors)")
+        return outcome.output.trimmingCharacters(in: .newlines)
+    }
+}
+
 extension Trait where Self == ConditionTrait {
     /// Skips the test, with the reason, if the OpenID provider is not installed.
     package static var requiresOpenIDProvider: Self {

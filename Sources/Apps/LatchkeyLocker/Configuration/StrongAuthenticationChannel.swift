@@ -31,6 +31,9 @@ public struct StrongAuthenticationRequest: Hashable, Sendable {
     /// Whether the server announces that each authorization response has an `iss`. A response
     /// without it must then be refused.
     public let requiresIssuer: Bool
+    /// The value of `dpop_jkt` in the authorization request (RFC 9449 section 10): only the key with
+    /// this thumbprint can then redeem the code. nil if the server binds no tokens.
+    public let keyThumbprint: String?
 }
 
 /// An authorization code, with the values that exchange it for tokens.
@@ -73,7 +76,7 @@ public struct BrowserChannel: StrongAuthenticationChannel {
             clientID: request.clientID, scope: request.scope,
             options: AuthorizationOptions(prompt: [.login], timeout: timeout),
             issuer: request.issuer, requiresIssuer: request.requiresIssuer, hint: nil,
-            nonce: request.nonce
+            keyThumbprint: request.keyThumbprint, nonce: request.nonce
         ).grant(at: page, in: browser)
         return AuthorizationCode(
             code: grant.code, codeVerifier: grant.codeVerifier, redirectURI: grant.redirectURI)

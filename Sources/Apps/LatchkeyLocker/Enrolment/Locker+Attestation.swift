@@ -17,7 +17,7 @@ extension Locker {
             return nil
         }
         try prover.check(policy)
-        try await prover.prepare(authorization: "Bearer \(token.text)", now: now) { disclosure in
+        try await prover.prepare(authorization: token.text, now: now) { disclosure in
             try await prompting { try await configuration.disclosesHardware(disclosure) }
         }
         return prover

@@ -9,7 +9,7 @@ extension Locker {
     func registerEasyAccess(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         var enrolment = try enrolment()
         // The token of the new login, or of the session if its login is recent.
-        guard let token = (draft.token ?? state.withLock { $0.token })?.handle.secret else {
+        guard let token = (draft.token ?? state.withLock { $0.token })?.handle.authorization else {
             throw CancellationError()
         }
         guard let offlineKey = keyring[.offline] else {
@@ -108,7 +108,7 @@ extension Locker {
         let enrolment = try enrolment()
         let server = try await server()
         if let token = state.withLock({ $0.token }), !token.isExpired(at: now),
-            let secret = token.handle.secret
+            let secret = token.handle.authorization
         {
             try await server.removeEasyAccessKeys(enrolment.id, secret)
         } else {

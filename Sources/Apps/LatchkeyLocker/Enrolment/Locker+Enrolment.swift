@@ -45,7 +45,7 @@ extension Locker {
     }
 
     func enrol(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
-        guard let userID = draft.userID, let token = draft.token?.handle.secret else {
+        guard let userID = draft.userID, let token = draft.token?.handle.authorization else {
             throw CancellationError()
         }
         let server = try await server()

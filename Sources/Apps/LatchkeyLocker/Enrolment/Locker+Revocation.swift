@@ -102,11 +102,15 @@ extension Locker {
             [enrolment.deviceKey, enrolment.easyAccess?.key, existing?.easyAccess].compactMap(
                 \.self))
         let erasing = LockerRows.erasing(enrolment, at: existing?.generation, Array(keys))
-        let changes = erasing.records + tombstones.map(\.put)
+        let dpopKey = try await configuration.records.metadata(LockerRows.dpopID)?.key
+        let changes =
+            erasing.records + tombstones.map(\.put)
+            + [.delete(LockerRows.dpopID, ifGeneration: nil)]
         _ = try await finish { try await self.store(changes, classes: erasing.classes, context) }
         forgetProofs()
         let isRevoked = await finishRevocations()
-        for key in keys where !key.isRevocable {
+        dpopProver.withLock { $0 = nil }
+        for key in Array(keys) + [dpopKey].compactMap(\.self) where !key.isRevocable {
             try? await configuration.records.keystore.delete(key)
         }
         return isRevoked

@@ -7,6 +7,7 @@ internal import Latchkey
 /// |---|---|
 /// | `locker.enrolment` | the enrolment; payload: key of `base`, device secret; a separate class, bound to the device |
 /// | `locker.offline` | payload: key of `offline`; a separate class under the policy of easy access |
+/// | `locker.dpop` | the key to which the server binds the session's tokens |
 /// | `locker.counters` | the limits of offline verification |
 /// | the keys' ids | the keys, which the hardware authenticates |
 /// | `locker.pending.…` | keys that a crash could leave unused in the hardware |
@@ -15,6 +16,7 @@ struct LockerRows: Sendable {
     static let enrolmentID: RecordID = "locker.enrolment"
     static let offlineID: RecordID = "locker.offline"
     static let countersID: RecordID = "locker.counters"
+    static let dpopID: RecordID = "locker.dpop"
 
     let records: RecordContainer
 

@@ -147,9 +147,10 @@ extension ErsteGroupAuthErrorCode: OAuthErrorCode {
             case .authorization(.cancelled), .authorization(.declined), .authorization(.timedOut),
                 .authorization(.linkReused):
                 .userCancelled
-            case .authorization(.noPort): .hardware
+            case .authorization(.noPort), .proof(.noKey), .proof(.lostKey), .proof(.hardware):
+                .hardware
             case .invalidAddress, .refused, .malformed, .tokens, .metadata, .missingEndpoint,
-                .idToken,
+                .idToken, .proof(.clock), .proof(.refused),
                 .authorization(.refused), .authorization(.otherIssuer):
                 .server
             }

@@ -19,6 +19,8 @@ public final class Locker: Sendable {
     let changes = Broadcast<AuthSessionChange>()
     let state = Mutex(LockerState())
     private let issuer: Endpoint
+    /// Proves the key to which the server binds tokens, after the first request for one.
+    let dpopProver = Mutex<DPoPProver?>(nil)
     private let discovered = Mutex<ProviderMetadata?>(nil)
 
     /// Makes a locker without using the store, the hardware or the network. Call `open()` next.
@@ -155,7 +157,7 @@ public final class Locker: Sendable {
         discovered.withLock { $0 = discovery }
         return LockerServer(
             clientID: configuration.clientID, discovery: discovery,
-            transport: configuration.transport)
+            transport: configuration.transport, prover: dpopProver.withLock { $0 })
     }
 
     /// Makes an assertion that the hardware signs. A key without user verification does not prompt.

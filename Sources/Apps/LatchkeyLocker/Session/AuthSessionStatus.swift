@@ -98,14 +98,20 @@ public struct AccessToken: Hashable, Sendable {
     let loggedInAt: Date?
     let handle: Handle
 
-    init(_ value: String, expiresAt: Date, scopes: [String], loggedInAt: Date? = nil) {
+    /// - Parameter isBound: Whether each request with the token needs a proof of a key (RFC 9449).
+    init(
+        _ value: String, isBound: Bool = false, expiresAt: Date, scopes: [String],
+        loggedInAt: Date? = nil
+    ) {
         self.loggedInAt = loggedInAt
         self.expiresAt = expiresAt
         self.scopes = scopes
-        handle = Handle(SecretBytes(value.utf8))
+        handle = Handle(SecretBytes(value.utf8), isBound: isBound)
     }
 
-    /// The bearer token, for the app's own servers only; nil after the session has ended.
+    /// The bearer token, for the app's own servers only; nil after the session has ended. If the
+    /// server binds it to this machine, ``Locker/authorizeRequest(_:nonce:)`` adds the proof that each
+    /// request then needs.
     public var value: String? { handle.secret?.text }
 
     /// Whether it has expired.
@@ -122,9 +128,19 @@ public struct AccessToken: Hashable, Sendable {
     final class Handle: Hashable, Sendable {
         private let state: Mutex<SecretBytes?>
 
-        init(_ secret: SecretBytes) { state = Mutex(secret) }
+        let isBound: Bool
+
+        init(_ secret: SecretBytes, isBound: Bool) {
+            state = Mutex(secret)
+            self.isBound = isBound
+        }
 
         var secret: SecretBytes? { state.withLock { $0 } }
+
+        /// The value of the field `Authorization` (RFC 6750 section 2.1, RFC 9449 section 7.1).
+        var authorization: SecretBytes? {
+            secret.map { SecretBytes("\(isBound ? "DPoP" : "Bearer") \($0.text)".utf8) }
+        }
 
         func close() { state.withLock { $0 = nil } }
 

@@ -51,7 +51,7 @@ extension Locker {
     private func grant(
         _ enrolment: Enrolment, _ context: FlowContext
     ) async throws -> (AccessToken, [ProtectionLevel: LevelKey]) {
-        let server = try await server()
+        let server = try await serverForTokens(context)
         let assertion = try await sign(
             .backgroundAccess, with: enrolment.deviceKey, enrolmentID: enrolment.id, at: server,
             in: context

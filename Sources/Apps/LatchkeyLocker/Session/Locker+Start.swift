@@ -8,7 +8,7 @@ extension Locker {
     /// Lets the user log in at the server. If this device is enrolled, only its user is accepted.
     func authenticateStrongly(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         let enrolment = state.withLock { $0.enrolment }
-        let server = try await server()
+        let server = try await serverForTokens(context)
         try server.client.checkIDTokenAlgorithms()
         if enrolment == nil { try await checkEnrolmentIsPossible(server, context.presence) }
         let request = StrongAuthenticationRequest(
@@ -16,7 +16,8 @@ extension Locker {
             clientID: configuration.clientID,
             scope: configuration.scopes.joined(separator: " "), nonce: RandomText.make(),
             redirectURI: configuration.redirectURI, issuer: server.discovery.issuer,
-            requiresIssuer: server.discovery.sendsIssuer)
+            requiresIssuer: server.discovery.sendsIssuer,
+            keyThumbprint: server.client.connection.prover?.key.thumbprint)
         let begun = now
         let code = try await prompting {
             if let authorize = context.options.authorize { return try await authorize(request) }
@@ -68,7 +69,7 @@ extension Locker {
         let server = try await server()
         var shares: LevelKeyShares?
         if enrolment.isShared {
-            guard let secret = draft.token?.handle.secret else { throw CancellationError() }
+            guard let secret = draft.token?.handle.authorization else { throw CancellationError() }
             let assertion = try await sign(
                 .levelShares, with: enrolment.deviceKey, enrolmentID: enrolment.id, at: server,
                 in: context)
@@ -88,7 +89,7 @@ extension Locker {
         }
         // Stores the time, so that setting the clock back is detected.
         draft.counters = try await count(context) { [now] in $0.see(now) }
-        let server = try await server()
+        let server = try await serverForTokens(context)
         let challenge = try await server.challenge()
         let assertion = try await signEasily(
             challenge, with: key, of: enrolment, at: server, in: context)
@@ -143,7 +144,8 @@ extension Locker {
     ///   section 5.1).
     func token(_ tokens: TokenResponse, asked: [String], loggedInAt: Date? = nil) -> AccessToken {
         AccessToken(
-            tokens.accessToken, expiresAt: now.addingTimeInterval(tokens.lifetime),
+            tokens.accessToken, isBound: tokens.isBound,
+            expiresAt: now.addingTimeInterval(tokens.lifetime),
             scopes: tokens[.scope]?.split(separator: " ").map(String.init) ?? asked,
             loggedInAt: loggedInAt)
     }

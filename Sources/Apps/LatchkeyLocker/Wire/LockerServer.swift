@@ -11,9 +11,14 @@ struct LockerServer: Sendable {
 
     let client: OAuthClient<ErsteGroupAuthErrorCode>
 
-    init(clientID: String, discovery: ProviderMetadata, transport: any HTTPTransport) {
+    /// - Parameter prover: Proves the key to which the server binds tokens; nil for none.
+    init(
+        clientID: String, discovery: ProviderMetadata, transport: any HTTPTransport,
+        prover: DPoPProver? = nil
+    ) {
         client = OAuthClient(
-            discovery, clientID: clientID, over: ServerConnection(transport: transport))
+            discovery, clientID: clientID,
+            over: ServerConnection(transport: transport, prover: prover))
     }
 
     var discovery: ProviderMetadata { client.metadata }
@@ -66,6 +71,7 @@ struct LockerServer: Sendable {
     }
 
     // MARK: Enrolment
+    // A token is the value of the field `Authorization`.
 
     /// - Parameters:
     ///   - attestation: The proof that the key is in hardware; nil for a server that gets none.
@@ -100,7 +106,7 @@ struct LockerServer: Sendable {
     /// Removes all easy-access keys. Requires a session with full access.
     func removeEasyAccessKeys(_ id: String, _ token: SecretBytes) async throws {
         let request = try enrolment("/\(id)/easy-access").request(
-            .delete, [.authorization: "Bearer \(token.text)"])
+            .delete, [.authorization: token.text])
         try await client.connection.send(request).checkedByLocker().checkNoContent()
     }
 
@@ -133,9 +139,8 @@ struct LockerServer: Sendable {
     private func post(
         _ path: String, _ members: [String: JSONValue], token: SecretBytes? = nil
     ) async throws -> ServerResponse<ErsteGroupAuthErrorCode> {
-        let authorization = token.map { "Bearer \($0.text)" }
-        return try await client.connection.post(
-            members, to: enrolment(path), authorization: authorization
+        try await client.connection.post(
+            members, to: enrolment(path), authorization: token?.text
         )
         .checkedByLocker()
     }

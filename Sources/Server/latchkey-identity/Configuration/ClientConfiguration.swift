@@ -33,6 +33,8 @@ struct ClientConfiguration: Sendable, Codable {
     /// Seconds from the last use.
     var refreshTokenIdleTimeout = 30 * 86_400
     var rotatesRefreshTokens = true
+    /// Whether tokens are bound to a key of the client.
+    var dpop = TokenBinding.optional
     /// Replaces `attestation.require` for this client.
     var attestationRequire: String?
 
@@ -47,6 +49,7 @@ struct ClientConfiguration: Sendable, Codable {
         case refreshTokenLifetime = "refreshTokenLifetimeSeconds"
         case refreshTokenIdleTimeout = "refreshTokenIdleTimeoutSeconds"
         case rotatesRefreshTokens = "refreshTokenRotationEnabled"
+        case dpop
         case attestationRequire
     }
 

@@ -26,6 +26,9 @@ struct ServerConfiguration: Sendable, Codable {
     var extensions = Extensions()
     /// The algorithm that signs ID tokens: `ES256`, or `RS256` as on deployed Authgear servers.
     var idTokenSigningAlg = IDTokenAlgorithm.es256
+    /// Whether each proof of a client's key needs a nonce of this server (RFC 9449 section 8). It
+    /// costs the client another request and signature when it has no recent nonce.
+    var dpopNonceRequired = false
     /// Whether clients can or must prove that keys are in hardware. Absent by default: then the
     /// server neither announces nor accepts attestations.
     var attestation: AttestationConfiguration?
@@ -96,6 +99,9 @@ struct ServerConfiguration: Sendable, Codable {
     func client(id: String) -> ClientConfiguration? {
         clients.first { $0.id == id }
     }
+
+    /// Whether the server announces that it binds tokens to keys.
+    var bindsTokens: Bool { clients.contains { $0.dpop.isRequired } }
 
     /// Whether a device key can log its user in.
     var allowsBiometricLogin: Bool {

@@ -25,7 +25,8 @@ struct AppSessionEndpoint: Sendable {
             throw APIError.validationFailed(["location": "/refresh_token", "kind": "required"])
         }
         guard let refreshToken = RefreshToken(text),
-            let session = try await services.grants.session(refreshToken),
+            let session = try await services.grants.session(
+                refreshToken, provenBy: services.proof(of: request)),
             // The page removes devices.
             session.grant.managesDevices
         else { throw APIError.invalidGrant }

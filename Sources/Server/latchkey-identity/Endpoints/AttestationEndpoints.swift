@@ -101,9 +101,12 @@ struct AttestationEndpoints: Sendable {
     /// ``administrator``.
     private func user(_ request: Request, _ context: IdentityContext) async throws -> String {
         try services.tokenLimit.require(context.network)
-        let bearer = request.bearerToken
-        if attestation.isAdministrator(bearer) { return Self.administrator }
-        guard let session = try await services.session(bearer: bearer) else {
+        if let token = request.accessToken, !token.isBound,
+            attestation.isAdministrator(token.text)
+        {
+            return Self.administrator
+        }
+        guard let session = try await services.session(of: request) else {
             throw OAuthError.invalidToken("the access token is unknown or has expired")
         }
         guard session.grant.hasFullAccess else {

@@ -16,6 +16,8 @@ struct AuthorizationRequest: Sendable {
     let scopes: [String]
     let codeChallenge: String
     let nonce: String?
+    /// The thumbprint of the key that must redeem the code (RFC 9449 section 10); nil for any.
+    let keyThumbprint: String?
     let prompts: Set<Prompt>
     /// The maximum age of the login in seconds.
     let maxAge: Int?
@@ -85,6 +87,10 @@ struct AuthorizationRequest: Sendable {
             }
             codeChallenge = challenge
             nonce = fields["nonce"]
+            keyThumbprint = fields["dpop_jkt"]
+            guard keyThumbprint.map({ Base64URL.decode($0)?.count == 32 }) ?? true else {
+                throw OAuthError.invalidRequest("dpop_jkt is not a SHA-256 thumbprint")
+            }
             prompts = try Self.prompts(fields.words("prompt"))
             maxAge = try Self.maxAge(fields["max_age"])
             let hint = try fields["login_hint"].map { text throws(OAuthError) in

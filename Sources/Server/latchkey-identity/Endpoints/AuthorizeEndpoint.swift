@@ -99,7 +99,8 @@ struct AuthorizeEndpoint: Sendable {
                 redirectURI: authorization.redirectURI.string,
                 codeChallenge: authorization.codeChallenge,
                 scope: authorization.scopes.joined(separator: " "),
-                nonce: authorization.nonce, authTime: authTime,
+                nonce: authorization.nonce, keyThumbprint: authorization.keyThumbprint,
+                authTime: authTime,
                 expiresAt: now + AuthorizationCode.lifetime,
                 isUsed: false, isReauthentication: continued != nil))
         return try .seeOther(

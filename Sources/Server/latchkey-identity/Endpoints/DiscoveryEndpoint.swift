@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Hummingbird
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
 
 /// The discovery document (OpenID Connect Discovery 1.0 section 3) and the key set.
@@ -18,6 +19,9 @@ struct DiscoveryEndpoint: Sendable {
     ///   user can log in.
     /// - `biometric_audience_required`, a Boolean: a biometric request must contain the claims
     ///   `aud`, the issuer, and `client_id`, the form's.
+    ///
+    /// `dpop_signing_alg_values_supported` (RFC 9449 section 5.1) is present if a client must use
+    /// proofs of its key.
     ///
     /// Three members announce attestation. Without them, clients send no attestation and no
     /// certificates:
@@ -61,6 +65,10 @@ struct DiscoveryEndpoint: Sendable {
         }
         if extensions.biometricLoginHint { document["biometric_login_hint_supported"] = true }
         if extensions.biometricAudience { document["biometric_audience_required"] = true }
+        if services.configuration.bindsTokens {
+            document["dpop_signing_alg_values_supported"] = .array(
+                DPoPVerifier.algorithms.map(JSONValue.string))
+        }
         if let locker = services.locker?.configuration {
             grantTypes += [.easyAccess, .backgroundAccess]
             document["locker_enrolment_endpoint"] = endpoint(LockerEndpoints.path)

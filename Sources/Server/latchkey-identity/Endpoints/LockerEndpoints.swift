@@ -163,7 +163,7 @@ struct LockerEndpoints: Sendable {
         -> Session
     {
         try services.tokenLimit.require(context.network)
-        guard let session = try await services.session(bearer: request.bearerToken) else {
+        guard let session = try await services.session(of: request) else {
             throw OAuthError.invalidToken("the access token is unknown or has expired")
         }
         guard session.grant.hasFullAccess else {

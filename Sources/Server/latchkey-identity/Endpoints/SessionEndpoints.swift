@@ -13,7 +13,7 @@ struct SessionEndpoints: Sendable {
     /// GET or POST `/oauth2/userinfo` (OpenID Connect Core section 5.3): the claims that all
     /// Authgear SDKs require, and the user name.
     func userInfo(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        guard let session = try await services.session(bearer: request.bearerToken) else {
+        guard let session = try await services.session(of: request, acceptsBearer: true) else {
             throw OAuthError(status: 401, "invalid_grant", "invalid session")
         }
         guard session.grant.scopes.contains(Scope.openID) else {
@@ -33,7 +33,8 @@ struct SessionEndpoints: Sendable {
 
     /// POST `/oauth2/revoke` (RFC 7009). Also succeeds for an unknown token.
     ///
-    /// The field `client_id` may be missing, as Authgear's apps send none.
+    /// The field `client_id` may be missing, as Authgear's apps send none. A bound token needs no
+    /// proof: who finds one must be able to end its session.
     func revoke(_ request: Request, _ context: IdentityContext) async throws -> Response {
         let form = try await request.form(context)
         guard let token = form["token"] else {
@@ -51,7 +52,7 @@ struct SessionEndpoints: Sendable {
     /// Answers `IdentityNotFound` for another user's identity, as for one that does not exist.
     func removeBiometric(_ request: Request, _ context: IdentityContext) async throws -> Response {
         guard
-            let session = try await services.session(bearer: request.bearerToken),
+            let session = try await services.session(of: request),
             session.grant.managesDevices
         else { throw APIError.unauthorized }
         let body = try await request.jsonObject(context)

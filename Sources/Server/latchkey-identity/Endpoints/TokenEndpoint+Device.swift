@@ -5,7 +5,7 @@ import LatchkeyRelyingParty
 extension TokenEndpoint {
     /// The biometric grant. Clients rely on the order of the checks, which `ErrorTableTests` lists.
     func biometric(
-        _ form: FormFields, client: ClientConfiguration, bearer: String?
+        _ http: Request, _ form: FormFields, client: ClientConfiguration
     ) async throws -> Response {
         let configuration = services.configuration
         guard let jwt = form["jwt"] else { throw OAuthError.invalidRequest("jwt is required") }
@@ -20,16 +20,16 @@ extension TokenEndpoint {
         }
         let request = try BiometricRequest(jwt)
         return switch request.action {
-        case .setup: try await setUp(request, form: form, client: client, bearer: bearer)
-        case .authenticate: try await authenticate(request, form: form, client: client)
+        case .setup: try await setUp(request, http, form: form, client: client)
+        case .authenticate: try await authenticate(request, http, form: form, client: client)
         }
     }
 
     /// Adds a device to the user of the session.
     private func setUp(
-        _ request: BiometricRequest, form: FormFields, client: ClientConfiguration, bearer: String?
+        _ request: BiometricRequest, _ http: Request, form: FormFields, client: ClientConfiguration
     ) async throws -> Response {
-        guard let session = try await services.session(bearer: bearer), session.grant.hasFullAccess
+        guard let session = try await services.session(of: http), session.grant.hasFullAccess
         else {
             throw OAuthError(
                 status: 401, "invalid_grant", "biometric setup requires authenticated user")
@@ -67,8 +67,9 @@ extension TokenEndpoint {
 
     /// Logs the device's user in and ends the device's earlier session.
     private func authenticate(
-        _ request: BiometricRequest, form: FormFields, client: ClientConfiguration
+        _ request: BiometricRequest, _ http: Request, form: FormFields, client: ClientConfiguration
     ) async throws -> Response {
+        let proof = try services.proof(of: http)
         let deviceInfo = try deviceInfo(form)
         try requireBiometric()
         let device = try await services.verifier.verifyAuthentication(
@@ -78,11 +79,12 @@ extension TokenEndpoint {
         let grant = grant(
             .biometric(device), userID: device.userID, client: client,
             scope: scopes.joined(separator: " "),
-            authTime: services.clock.timestamp, deviceInfo: deviceInfo)
+            authTime: services.clock.timestamp, deviceInfo: deviceInfo,
+            keyThumbprint: proof?.thumbprint)
         let tokens = firstTokens(of: grant, client)
         guard
             let session = try await services.grants.insert(
-                grant, provenBy: .biometric(device), tokens: tokens)
+                grant, provenBy: .biometric(device), tokens: tokens, keyProof: proof)
         else { throw OAuthError.invalidGrant("InvalidCredentials") }
         return try await response(tokens, of: session)
     }
@@ -103,7 +105,10 @@ extension TokenEndpoint {
 extension TokenEndpoint {
     /// The easy access grant: a session for the user of a device, with a signature of a
     /// PIN-protected key.
-    func easyAccess(_ form: FormFields, client: ClientConfiguration) async throws -> Response {
+    func easyAccess(
+        _ request: Request, _ form: FormFields, client: ClientConfiguration
+    ) async throws -> Response {
+        let keyProof = try services.proof(of: request)
         let wanted = form.words("scope")
         let scopes = wanted.isEmpty ? Scope.easyAccessDefault : wanted
         try Scope.validateLogin(scopes)
@@ -111,7 +116,7 @@ extension TokenEndpoint {
         let (enrolment, key) = try await locker.verifier.verifyEasyAccess(
             assertion, audience: services.issuer)
         return try await answer(
-            .easyAccess(enrolment, key), of: enrolment, locker, form, client: client,
+            .easyAccess(enrolment, key), of: enrolment, locker, form, client: client, keyProof,
             scopes: scopes
         ) {
             try await locker.levelShares(of: $0, afterAuthenticationOf: enrolment.userID)?
@@ -120,8 +125,10 @@ extension TokenEndpoint {
     }
 
     /// The background access grant: a token with few scopes for a device without its user.
-    func backgroundAccess(_ form: FormFields, client: ClientConfiguration) async throws -> Response
-    {
+    func backgroundAccess(
+        _ request: Request, _ form: FormFields, client: ClientConfiguration
+    ) async throws -> Response {
+        let keyProof = try services.proof(of: request)
         let (locker, assertion) = try lockerAssertion(form)
         let allowed = locker.configuration.backgroundScopes
         let wanted = form.words("scope")
@@ -130,7 +137,8 @@ extension TokenEndpoint {
         let enrolment = try await locker.verifier.verifyDevice(
             assertion, for: .backgroundAccess, audience: services.issuer, enrolmentID: nil)
         return try await answer(
-            .background(enrolment), of: enrolment, locker, form, client: client, scopes: scopes
+            .background(enrolment), of: enrolment, locker, form, client: client, keyProof,
+            scopes: scopes
         ) { try await locker.backgroundShare(of: $0).map(LevelShares.released(background:)) }
     }
 
@@ -149,15 +157,17 @@ extension TokenEndpoint {
     /// - Parameter shares: The shares that the session's enrolment gets.
     private func answer(
         _ proof: GrantProof, of enrolment: LockerEnrolment, _ locker: LockerServices,
-        _ form: FormFields, client: ClientConfiguration, scopes: [String],
+        _ form: FormFields, client: ClientConfiguration, _ keyProof: DPoPProof?, scopes: [String],
         shares: (PermittedEnrolment) async throws -> [String: String]?
     ) async throws -> Response {
         let grant = grant(
             proof, userID: enrolment.userID, client: client, scope: scopes.joined(separator: " "),
-            authTime: services.clock.timestamp, deviceInfo: try deviceInfo(form))
+            authTime: services.clock.timestamp, deviceInfo: try deviceInfo(form),
+            keyThumbprint: keyProof?.thumbprint)
         let tokens = firstTokens(of: grant, client)
         guard
-            let session = try await services.grants.insert(grant, provenBy: proof, tokens: tokens),
+            let session = try await services.grants.insert(
+                grant, provenBy: proof, tokens: tokens, keyProof: keyProof),
             let permitted = session.enrolment
         else { throw OAuthError.invalidGrant("the user may not log in") }
         let released = try await shares(permitted)

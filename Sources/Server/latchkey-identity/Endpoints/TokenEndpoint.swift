@@ -30,17 +30,17 @@ struct TokenEndpoint: Sendable {
             throw OAuthError("unsupported_grant_type", "grant type is not supported")
         }
         if type == .biometricRequest {
-            return try await biometric(form, client: client, bearer: request.bearerToken)
+            return try await biometric(request, form, client: client)
         }
         guard client.kind.isFirstPartyPublic else {
             throw OAuthError.unauthorizedClient("grant type is not allowed for this client")
         }
         return switch type {
-        case .authorizationCode: try await authorizationCode(form, client: client)
-        case .refreshToken: try await refresh(form, client: client)
-        case .idToken: try await idToken(client: client, bearer: request.bearerToken)
-        case .easyAccess: try await easyAccess(form, client: client)
-        case .backgroundAccess: try await backgroundAccess(form, client: client)
+        case .authorizationCode: try await authorizationCode(request, form, client: client)
+        case .refreshToken: try await refresh(request, form, client: client)
+        case .idToken: try await idToken(request, client: client)
+        case .easyAccess: try await easyAccess(request, form, client: client)
+        case .backgroundAccess: try await backgroundAccess(request, form, client: client)
         case .biometricRequest: throw OAuthError.serverError
         }
     }
@@ -65,7 +65,7 @@ struct TokenEndpoint: Sendable {
     func grant(
         _ proof: GrantProof, id: String = UUID().uuidString.lowercased(), userID: String,
         client: ClientConfiguration,
-        scope: String, authTime: Double, deviceInfo: String?
+        scope: String, authTime: Double, deviceInfo: String?, keyThumbprint: String?
     ) -> LoginGrant {
         let now = services.clock.timestamp
         let offline = scope.split(separator: " ").contains(Substring(Scope.offlineAccess))
@@ -78,13 +78,14 @@ struct TokenEndpoint: Sendable {
             expiresAt: now + lifetime,
             idleExpiresAt: now
                 + (offline ? min(lifetime, Double(client.refreshTokenIdleTimeout)) : lifetime),
-            deviceInfo: deviceInfo)
+            deviceInfo: deviceInfo, keyThumbprint: keyThumbprint)
     }
 
     /// Creates the first tokens of a grant, without storing them.
     func firstTokens(of grant: LoginGrant, _ client: ClientConfiguration) -> NewTokens {
         NewTokens(
             expiresIn: client.accessTokenLifetime,
+            keyThumbprint: client.dpop.accessTokenKey(grant.keyThumbprint),
             refresh: grant.scopes.contains(Scope.offlineAccess)
                 ? RefreshToken(grantID: grant.id) : nil)
     }
@@ -117,8 +118,10 @@ struct TokenEndpoint: Sendable {
 
     /// The authorization code grant (RFC 6749 section 4.1.3) with PKCE. A second use of a code
     /// revokes its grant.
-    func authorizationCode(_ form: FormFields, client: ClientConfiguration) async throws -> Response
-    {
+    func authorizationCode(
+        _ request: Request, _ form: FormFields, client: ClientConfiguration
+    ) async throws -> Response {
+        let proof = try services.proof(of: request)
         let invalidCode = OAuthError.invalidGrant("invalid authorization code")
         let deviceInfo = try deviceInfo(form)
         guard let text = form["code"] else { throw OAuthError.invalidRequest("code is required") }
@@ -132,6 +135,10 @@ struct TokenEndpoint: Sendable {
             throw OAuthError.invalidGrant("invalid redirect URI")
         }
         guard code.accepts(verifier: verifier) else { throw invalidCode }
+        // RFC 9449 section 10.
+        guard code.keyThumbprint == nil || code.keyThumbprint == proof?.thumbprint else {
+            throw OAuthError.invalidGrant("the authorization code is bound to another key")
+        }
         guard !code.isUsed else {
             try await services.grants.revoke(grantID: code.grantID)
             throw invalidCode
@@ -139,32 +146,37 @@ struct TokenEndpoint: Sendable {
         let grant = grant(
             .password, id: code.grantID, userID: code.userID, client: client, scope: code.scope,
             authTime: code.authTime,
-            deviceInfo: deviceInfo)
+            deviceInfo: deviceInfo, keyThumbprint: proof?.thumbprint)
         let tokens = firstTokens(of: grant, client)
         let opened =
             code.isReauthentication
-            ? try await services.grants.reauthenticate(with: code, tokens: tokens)
+            ? try await services.grants.reauthenticate(
+                with: code, tokens: tokens, keyProof: proof)
             : try await services.grants.insert(
-                grant, provenBy: .password, tokens: tokens, from: code)
+                grant, provenBy: .password, tokens: tokens, keyProof: proof, from: code)
         guard let session = opened else { throw invalidCode }
         return try await response(tokens, of: session, nonce: code.nonce)
     }
 
     /// The refresh token grant (RFC 6749 section 6) with rotation.
-    func refresh(_ form: FormFields, client: ClientConfiguration) async throws -> Response {
+    func refresh(
+        _ request: Request, _ form: FormFields, client: ClientConfiguration
+    ) async throws -> Response {
+        let proof = try services.proof(of: request)
         let invalidToken = OAuthError.invalidGrant("invalid refresh token")
         let deviceInfo = try deviceInfo(form)
         guard let text = form["refresh_token"] else {
             throw OAuthError.invalidRequest("refresh token is required")
         }
         guard let refreshToken = RefreshToken(text),
-            let session = try await services.grants.session(refreshToken)
+            let session = try await services.grants.session(refreshToken, provenBy: proof)
         else { throw invalidToken }
         guard session.grant.clientID == client.id else {
             throw OAuthError.invalidGrant("client id doesn't match the refresh token")
         }
         let tokens = NewTokens(
             expiresIn: client.accessTokenLifetime,
+            keyThumbprint: client.dpop.accessTokenKey(session.grant.keyThumbprint),
             refresh: client.rotatesRefreshTokens ? refreshToken.successor : nil)
         guard
             try await services.grants.refresh(
@@ -175,9 +187,9 @@ struct TokenEndpoint: Sendable {
     }
 
     /// Issues a new ID token for a valid session.
-    func idToken(client: ClientConfiguration, bearer: String?) async throws -> Response {
+    func idToken(_ request: Request, client: ClientConfiguration) async throws -> Response {
         guard
-            let session = try await services.session(bearer: bearer),
+            let session = try await services.session(of: request),
             session.grant.clientID == client.id,
             session.grant.hasUser
         else { throw OAuthError(status: 401, "invalid_grant", "valid session is required") }
@@ -189,13 +201,5 @@ extension IdentityServices {
     /// The claims of an ID token that this server issued, expired or not.
     func verifiedHint(_ idToken: String) -> IDToken? {
         signer.verify(idToken).flatMap { $0.issuer == origin.current ? $0 : nil }
-    }
-
-    /// The session of a valid access token; nil if there is no token or it is invalid.
-    ///
-    /// - Throws: The reason why the session's key may not be used now (``SessionPolicy``).
-    func session(bearer: String?) async throws -> Session? {
-        guard let bearer else { return nil }
-        return try await grants.session(accessToken: bearer)
     }
 }

@@ -132,13 +132,4 @@ extension Request {
         else { throw APIError.invalidJSON }
         return object
     }
-
-    /// The token of an `Authorization: Bearer` header (RFC 6750 section 2.1).
-    var bearerToken: String? {
-        guard let header = headers[.authorization], header.lowercased().hasPrefix("bearer ") else {
-            return nil
-        }
-        let token = header.dropFirst(7).drop { $0 == " " }
-        return token.isEmpty ? nil : String(token)
-    }
 }

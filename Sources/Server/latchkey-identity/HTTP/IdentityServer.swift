@@ -32,6 +32,9 @@ enum IdentityServer {
     private static func router(_ services: IdentityServices) -> Router<IdentityContext> {
         // RFC 9110 section 9.1: every server supports HEAD.
         let router = Router(context: IdentityContext.self, options: .autoGenerateHeadEndpoints)
+        if let nonces = services.dpop.nonces {
+            router.add(middleware: NonceMiddleware(nonces: nonces))
+        }
         router.add(middleware: RefusalMiddleware())
         router.add(middleware: HostMiddleware(origin: services.origin))
         router.add(
@@ -107,6 +110,7 @@ struct IdentityServices: Sendable {
     let locker: LockerServices?
     /// nil if the configuration has no member `attestation`.
     let attestation: AttestationServices?
+    let dpop: DPoPVerifier
     let signer: IDTokenSigner
     let forms: FormGuard
     let throttle: LoginThrottle
@@ -141,6 +145,11 @@ struct IdentityServices: Sendable {
             policy: SessionPolicy(
                 configuration: configuration, devices: devices, enrolments: locker?.registry,
                 attestation: attestation))
+        let nonceKey: Data? =
+            configuration.dpopNonceRequired
+            ? try await secrets.value("dpop nonce") { .random(32) } : nil
+        dpop = DPoPVerifier(
+            nonces: nonceKey.map { DPoPNonces(key: $0, clock: clock) }, clock: clock)
         forms = FormGuard(key: try await secrets.value("form guard") { .random(32) })
         throttle = LoginThrottle(clock: clock)
         let limits = configuration.rateLimits

@@ -34,14 +34,21 @@ struct RefusalMiddleware: RouterMiddleware {
         } catch let error as LockerRequestError {
             log("locker request refused", error, context)
             return try .refusal(error.oauthError, of: request)
+        } catch let error as DPoPError {
+            log("proof of a key refused", error, context)
+            let refusal = error.oauthError
+            // A resource refuses with a challenge (RFC 9449 section 7.1).
+            let status = request.accessToken?.isBound == true ? 401 : 400
+            return try .refusal(
+                OAuthError(status: status, refusal.error, refusal.description), of: request)
         } catch let error as AttestationError {
             log("attestation refused", error, context)
             return try .refusal(error.oauthError, of: request)
         } catch let error as APIError {
             var response = try error.response()
-            if error.code == 401, request.bearerToken != nil {
+            if error.code == 401, request.accessToken != nil {
                 response.headers[.wwwAuthenticate] =
-                    OAuthError.invalidToken(error.message).bearerChallenge
+                    OAuthError.invalidToken(error.message).challenge(to: request)
             }
             return response
         } catch let error as HTTPError
@@ -122,13 +129,17 @@ struct APIError: Error, Sendable, Encodable {
 }
 
 extension OAuthError {
-    /// The value of `WWW-Authenticate` for a request with a bearer token (RFC 6750 section 3).
+    /// The value of `WWW-Authenticate` for a request with an access token (RFC 6750 section 3, RFC
+    /// 9449 section 7.1).
     ///
     /// For `invalid_grant`, which Authgear's apps expect in the body, it has the error code of RFC
     /// 6750.
-    var bearerChallenge: String {
+    func challenge(to request: Request) -> String {
         let code = error == "invalid_grant" ? "invalid_token" : error
-        return "Bearer error=\"\(code)\", error_description=\"\(description)\""
+        let scheme =
+            request.accessToken?.isBound == true
+            ? "DPoP algs=\"\(DPoPVerifier.algorithms.joined(separator: " "))\"," : "Bearer"
+        return "\(scheme) error=\"\(code)\", error_description=\"\(description)\""
             + (maximumAge.map { ", max_age=\"\($0)\"" } ?? "")
     }
 

@@ -57,8 +57,8 @@ extension Response {
         switch error.status {
         case 401 where error == .failedClientAuthentication:
             response.headers[.wwwAuthenticate] = "Basic realm=\"latchkey-identity\""
-        case 401 where request.bearerToken == nil && error.isAboutBearerToken: break
-        case 401, 403: response.headers[.wwwAuthenticate] = error.bearerChallenge
+        case 401 where request.accessToken == nil && error.isAboutBearerToken: break
+        case 401, 403: response.headers[.wwwAuthenticate] = error.challenge(to: request)
         default: break
         }
         if let seconds = error.retryAfter { response.headers[.retryAfter] = String(seconds) }

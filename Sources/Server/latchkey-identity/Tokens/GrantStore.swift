@@ -7,20 +7,30 @@ struct GrantStore: Sendable {
     let clock: WallClock
     let policy: SessionPolicy
 
-    /// The session of an access token; nil if it is expired, revoked or unknown.
+    /// The session of an access token; nil if it is expired, revoked or unknown, or if the request
+    /// does not present it as what it is.
     ///
+    /// - Parameter isBound: Whether the request presents it as bound to a key (RFC 9449 section 7.1).
     /// - Throws: The reason why its key may not be used now (``SessionPolicy``).
-    func session(accessToken: String) async throws -> Session? {
-        try await database.read { [clock, policy] database in
+    func session(
+        accessToken: String, isBound: Bool = false, provenBy possession: Possession = .key(nil)
+    ) async throws -> Session? {
+        let find = { @Sendable [clock, policy] (database: any SQLConnection) -> Session? in
             let now = clock.timestamp(in: database)
-            let grant = try database.row(
+            let row = try database.row(
                 """
-                SELECT offline_grant.* FROM offline_grant JOIN access_token ON grant_id = id
+                SELECT offline_grant.*, access_token.dpop_jkt AS token_jkt
+                FROM offline_grant JOIN access_token ON grant_id = id
                 WHERE digest = \(OpaqueToken.digest(accessToken)) AND access_token.expires_at > \(now)
                     AND offline_grant.expires_at > \(now)
-                """
-            ).map(LoginGrant.init)
-            return try grant.flatMap { try policy.session($0, in: database) }
+                """)
+            // RFC 9449 section 7.2: a bound token is no bearer token.
+            guard let row, try (row.optionalText("token_jkt") != nil) == isBound else { return nil }
+            return try policy.session(LoginGrant(row), provenBy: possession, in: database)
+        }
+        // Only a proof is stored.
+        return if case .key(_?) = possession { try await database.write(find) } else {
+            try await database.read(find)
         }
     }
 
@@ -31,7 +41,7 @@ struct GrantStore: Sendable {
     ///
     /// - Throws: The reason why its key may not be used now (``SessionPolicy``). The token stays
     ///   valid.
-    func session(_ token: RefreshToken) async throws -> Session? {
+    func session(_ token: RefreshToken, provenBy proof: DPoPProof? = nil) async throws -> Session? {
         try await database.write { [clock, policy] database in
             guard let row = try Self.row(of: token, in: database) else { return nil }
             guard try row.blob("refresh_digest") == token.digest else {
@@ -40,7 +50,7 @@ struct GrantStore: Sendable {
             }
             let grant = try LoginGrant(row)
             guard grant.idleExpiresAt > clock.timestamp(in: database) else { return nil }
-            return try policy.session(grant, in: database)
+            return try policy.session(grant, provenBy: .key(proof), in: database)
         }
     }
 
@@ -73,12 +83,13 @@ struct GrantStore: Sendable {
     /// - Throws: The reason why the key may not open a session now (``SessionPolicy``).
     func insert(
         _ grant: LoginGrant, provenBy proof: GrantProof, tokens: NewTokens,
-        from code: AuthorizationCode? = nil
+        keyProof: DPoPProof? = nil, from code: AuthorizationCode? = nil
     ) async throws -> Session? {
         try await database.write { [clock, policy] database in
-            guard let session = try policy.open(grant, provenBy: proof, in: database) else {
-                return nil
-            }
+            guard
+                let session = try policy.open(
+                    grant, provenBy: proof, keyProof: keyProof, in: database)
+            else { return nil }
             if let code, try !Self.use(code, in: database) { return nil }
             var statements: [SQLText] = []
             if let deviceID = grant.deviceID {
@@ -124,13 +135,14 @@ struct GrantStore: Sendable {
         }
     }
 
-    /// The session of a grant; nil if it is expired or revoked.
+    /// The session of a grant for a browser, which has a secret of its own; nil if it is expired or
+    /// revoked.
     ///
     /// - Throws: The reason why its key may not be used now (``SessionPolicy``).
     func session(grantID: String) async throws -> Session? {
         try await database.read { [clock, policy] database in
             try Self.grant(grantID, at: clock.timestamp(in: database), in: database).flatMap {
-                try policy.session($0, in: database)
+                try policy.session($0, provenBy: .notRequired, in: database)
             }
         }
     }
@@ -155,7 +167,9 @@ struct GrantStore: Sendable {
     ///
     /// - Returns: The session; nil if its code was used already, or the session has ended.
     /// - Throws: The reason why its key may not be used now (``SessionPolicy``).
-    func reauthenticate(with code: AuthorizationCode, tokens: NewTokens) async throws -> Session? {
+    func reauthenticate(
+        with code: AuthorizationCode, tokens: NewTokens, keyProof: DPoPProof?
+    ) async throws -> Session? {
         try await database.write { [clock, policy] database in
             let now = clock.timestamp(in: database)
             guard try Self.use(code, in: database) else { return nil }
@@ -166,7 +180,7 @@ struct GrantStore: Sendable {
                     AND client_id = \(code.clientID) AND auth_time <= \(code.authTime)
                 """)
             guard let grant = try Self.grant(code.grantID, at: now, in: database),
-                let session = try policy.session(grant, in: database)
+                let session = try policy.session(grant, provenBy: .key(keyProof), in: database)
             else { return nil }
             try database.execute(Self.insertion(of: tokens, of: grant.id, now: now))
             return session
@@ -250,8 +264,9 @@ struct GrantStore: Sendable {
         -> SQLText
     {
         """
-        INSERT INTO access_token (digest, grant_id, expires_at)
-        VALUES (\(OpaqueToken.digest(tokens.access)), \(grantID), \(now + Double(tokens.expiresIn)))
+        INSERT INTO access_token (digest, grant_id, dpop_jkt, expires_at)
+        VALUES (\(OpaqueToken.digest(tokens.access)), \(grantID), \(tokens.keyThumbprint),
+            \(now + Double(tokens.expiresIn)))
         """
     }
 }

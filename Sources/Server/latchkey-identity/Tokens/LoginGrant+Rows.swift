@@ -20,7 +20,8 @@ extension LoginGrant {
             amr: amr,
             authTime: try row.real("auth_time"), expiresAt: try row.real("expires_at"),
             idleExpiresAt: try row.real("idle_expires_at"),
-            deviceInfo: try row.optionalText("device_info"))
+            deviceInfo: try row.optionalText("device_info"),
+            keyThumbprint: try row.optionalText("dpop_jkt"))
     }
 
     /// The statement that stores the grant.
@@ -28,10 +29,10 @@ extension LoginGrant {
         """
         INSERT INTO offline_grant (
             id, client_id, user_id, device_id, enrolment_id, easy_access_kid, scope, amr, auth_time, expires_at,
-            idle_expires_at, device_info, refresh_family, refresh_digest
+            idle_expires_at, device_info, dpop_jkt, refresh_family, refresh_digest
         ) VALUES (
             \(id), \(clientID), \(userID), \(deviceID), \(enrolmentID), \(easyAccessKeyID), \(scope),
-            \(amr?.rawValue), \(authTime), \(expiresAt), \(idleExpiresAt), \(deviceInfo),
+            \(amr?.rawValue), \(authTime), \(expiresAt), \(idleExpiresAt), \(deviceInfo), \(keyThumbprint),
             \(refreshToken?.familyDigest), \(refreshToken?.digest)
         )
         """
@@ -50,7 +51,8 @@ extension AuthorizationCode {
             clientID: try row.text("client_id"),
             userID: try row.text("user_id"), redirectURI: try row.text("redirect_uri"),
             codeChallenge: try row.text("code_challenge"), scope: try row.text("scope"),
-            nonce: try row.optionalText("nonce"), authTime: try row.real("auth_time"),
+            nonce: try row.optionalText("nonce"), keyThumbprint: try row.optionalText("dpop_jkt"),
+            authTime: try row.real("auth_time"),
             expiresAt: try row.real("expires_at"), isUsed: try row.bool("is_used"),
             isReauthentication: try row.bool("is_reauthentication"))
     }
@@ -59,11 +61,11 @@ extension AuthorizationCode {
         try database.execute(
             """
             INSERT INTO authorization_code (
-                digest, grant_id, client_id, user_id, redirect_uri, code_challenge, scope, nonce, auth_time, expires_at,
-                is_used, is_reauthentication
+                digest, grant_id, client_id, user_id, redirect_uri, code_challenge, scope, nonce, dpop_jkt,
+                auth_time, expires_at, is_used, is_reauthentication
             ) VALUES (
                 \(digest), \(grantID), \(clientID), \(userID), \(redirectURI), \(codeChallenge), \(scope),
-                \(nonce), \(authTime), \(expiresAt), \(isUsed), \(isReauthentication)
+                \(nonce), \(keyThumbprint), \(authTime), \(expiresAt), \(isUsed), \(isReauthentication)
             )
             """)
     }

@@ -25,6 +25,8 @@ struct LoginGrant: Sendable {
     let idleExpiresAt: Double
     /// The JSON that the client sent as `x_device_info`.
     let deviceInfo: String?
+    /// The thumbprint of the key to which the refresh token is bound (`cnf.jkt`); nil for none.
+    let keyThumbprint: String?
 
     var scopes: Set<String> { Set(scope.split(separator: " ").map(String.init)) }
 
@@ -114,6 +116,8 @@ struct AuthorizationCode: Sendable {
     let codeChallenge: String
     let scope: String
     let nonce: String?
+    /// The thumbprint of the key that must redeem the code (RFC 9449 section 10); nil for any.
+    let keyThumbprint: String?
     let authTime: Double
     let expiresAt: Double
     let isUsed: Bool

@@ -40,11 +40,17 @@ struct SessionPolicy: Sendable {
     /// Decides about a new session. Its key cannot be removed until the transaction ends.
     ///
     /// - Returns: nil if the user or the key no longer exists.
-    /// - Throws: ``OAuthError``, `LockerRequestError` or `AttestationError`: the reason why the key
-    ///   may not open a session. Let the transaction fail.
+    /// - Throws: ``OAuthError``, `LockerRequestError`, `AttestationError` or `DPoPError`: the reason
+    ///   why the key may not open a session. Let the transaction fail.
     func open(
-        _ grant: LoginGrant, provenBy proof: GrantProof, in database: any SQLConnection
+        _ grant: LoginGrant, provenBy proof: GrantProof, keyProof: DPoPProof?,
+        in database: any SQLConnection
     ) throws -> Session? {
+        if grant.keyThumbprint == nil,
+            configuration.client(id: grant.clientID)?.dpop.isRequired == true
+        {
+            throw DPoPError(.missing, "the client must prove a key")
+        }
         switch proof {
         case .password: break
         case .biometric(let device):
@@ -53,19 +59,25 @@ struct SessionPolicy: Sendable {
             try enrolments?.lock(key, of: enrolment, in: database)
         case .background(let enrolment): try enrolments?.lock(enrolment, in: database)
         }
-        return try session(grant, in: database)
+        return try session(grant, provenBy: .key(keyProof), in: database)
     }
 
     /// Decides about a stored session.
     ///
     /// - Returns: nil if the session has ended: the user, the client or the key no longer exists, or
     ///   its kind of login is off.
-    /// - Throws: As ``open(_:provenBy:in:)``.
-    func session(_ grant: LoginGrant, in database: any SQLConnection) throws -> Session? {
+    /// - Throws: As ``open(_:provenBy:keyProof:in:)``, and the reason why the request does not prove
+    ///   the grant's key.
+    func session(
+        _ grant: LoginGrant, provenBy possession: Possession, in database: any SQLConnection
+    ) throws -> Session? {
         guard let client = configuration.client(id: grant.clientID),
             client.kind.isFirstPartyPublic,
-            let user = try User.user(id: grant.userID, in: database)
+            let user = try User.user(id: grant.userID, in: database),
+            // A grant that began before the client had to use a key has ended.
+            grant.keyThumbprint != nil || !client.dpop.isRequired
         else { return nil }
+        try possession.check(grant, in: database)
         switch grant.amr {
         case nil where grant.deviceID == nil:
             return Session(user: user, grant: grant, enrolment: nil)
@@ -95,7 +107,7 @@ struct SessionPolicy: Sendable {
     /// Decides whether the device key of an enrolment, which signed a request, may be used by a
     /// user in a client now.
     ///
-    /// - Throws: As ``open(_:provenBy:in:)``.
+    /// - Throws: As ``open(_:provenBy:keyProof:in:)``.
     func permit(
         _ enrolment: LockerEnrolment, userID: String, clientID: String,
         in database: any SQLConnection

@@ -7,6 +7,8 @@ struct NewTokens: Sendable {
     let access = OpaqueToken.bytes()
     /// Seconds.
     let expiresIn: Int
+    /// The thumbprint of the key to which the access token is bound; nil for a bearer token.
+    let keyThumbprint: String?
     /// nil if the client gets none, or keeps its own.
     let refresh: RefreshToken?
 }
@@ -14,7 +16,8 @@ struct NewTokens: Sendable {
 /// The response of the token endpoint (RFC 6749 section 5.1, OpenID Connect Core section 3.1.3.3).
 struct TokenResponse: Sendable, Encodable {
     let accessToken: String
-    let tokenType = "Bearer"
+    /// `Bearer` or `DPoP`.
+    let tokenType: String
     /// Seconds.
     let expiresIn: Int
     let refreshToken: String?
@@ -32,6 +35,7 @@ struct TokenResponse: Sendable, Encodable {
         levelShares: [String: String]? = nil
     ) {
         accessToken = tokens.access
+        tokenType = tokens.keyThumbprint == nil ? "Bearer" : "DPoP"
         expiresIn = tokens.expiresIn
         refreshToken = tokens.refresh?.text
         self.idToken = idToken

@@ -39,7 +39,7 @@ actor FormChannel: StrongAuthenticationChannel {
             clientID: request.clientID, scope: request.scope,
             options: AuthorizationOptions(prompt: [.login]),
             issuer: request.issuer, requiresIssuer: request.requiresIssuer, hint: nil,
-            nonce: request.nonce)
+            keyThumbprint: request.keyThumbprint, nonce: request.nonce)
         let endpoint = try #require(Endpoint(request.authorizationEndpoint))
         let browser = FormBrowser(user, transport: CurlTransport(), endingAt: redirectURI)
         try await browser.load(login.url(at: endpoint, redirectURI: redirectURI))

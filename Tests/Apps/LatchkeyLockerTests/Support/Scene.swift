@@ -39,12 +39,15 @@ struct Scene: Sendable {
 
     /// Runs a server during `body`.
     ///
-    /// - Parameter locker: Members of the server's configuration of the locker.
+    /// - Parameters:
+    ///   - locker: Members of the server's configuration of the locker.
+    ///   - client: Members of the client's configuration.
     static func with(
         on device: SimulatedDevice = .tpm, locker: [String: any Sendable] = [:],
-        _ body: (Scene) async throws -> Void
+        client: [String: any Sendable] = [:], _ body: (Scene) async throws -> Void
     ) async throws {
-        try await IdentityProcess.with(["extensions": ["locker": locker]]) { server in
+        try await IdentityProcess.with(client: client, ["extensions": ["locker": locker]]) {
+            server in
             let scene = try Scene(on: device, server)
             try await body(scene)
             scene.line.release()

@@ -1,6 +1,7 @@
 import Foundation
 import Latchkey
 import LatchkeyLogin
+import LatchkeyOAuth
 import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTestSupport
@@ -12,6 +13,8 @@ struct Machine {
     let server: IdentityProcess
     let directory: TemporaryDirectory
     let tpm: SoftwareTPM
+    /// All requests of the containers.
+    let wire = RecordingTransport(forwardingTo: CurlTransport())
 
     init(_ server: IdentityProcess) async throws {
         self.server = server
@@ -21,17 +24,19 @@ struct Machine {
 
     func start(
         _ browser: (any Browser)? = nil, name: String = "default", pins: Int = 4,
-        policy: AccessPolicy = .pin,
+        policy: AccessPolicy = .pin, storage: TokenStorage = .persistent,
+        wrapping wrap: (any Keystore) -> any Keystore = { $0 },
         now: @escaping @Sendable () -> Date = { Date() }
     ) async throws -> Container {
         let store = try await RecordStore(directory: directory.path)
         let records = try RecordContainer(
-            name: name, store: store, keystore: TPMKeystore(tcti: tpm.tcti, anchors: store))
+            name: name, store: store, keystore: wrap(TPMKeystore(tcti: tpm.tcti, anchors: store)))
         return try Container(
             ContainerConfiguration(
-                endpoint: server.endpoint, clientID: server.clientID, policy: policy, now: now),
+                endpoint: server.endpoint, clientID: server.clientID, tokenStorage: storage,
+                policy: policy, now: now),
             records: records,
             presence: ScriptedPresence(Array(repeating: .pin(Bench.pin), count: pins)),
-            browser: browser ?? FormBrowser(server.users[0]))
+            browser: browser ?? FormBrowser(server.users[0]), transport: wire)
     }
 }

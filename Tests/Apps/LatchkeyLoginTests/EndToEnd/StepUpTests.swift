@@ -25,11 +25,11 @@ import Testing
         #expect(await poll { Date() >= next })
     }
 
-    @Test(arguments: [true, false])
-    func `the key and the login page authenticate the user again at the server`(usesKey: Bool)
-        async throws
-    {
-        try await IdentityProcess.with { server in
+    @Test(arguments: [true, false], ["optional", "refresh_tokens", "access_tokens"])
+    func `the key and the login page authenticate the user again at the server`(
+        usesKey: Bool, binding: String
+    ) async throws {
+        try await IdentityProcess.with(client: ["dpop": binding]) { server in
             let machine = try await Machine(server)
             let container = try await machine.start()
             let user = try await container.authorize().userInfo
@@ -67,11 +67,13 @@ import Testing
         }
     }
 
-    @Test func `the settings page opens logged in, and the page's logout keeps the app's session`()
-        async throws
-    {
-        try await IdentityProcess.with(["identity": ["biometric": ["list_enabled": true]]]) {
-            server in
+    @Test(arguments: ["optional", "refresh_tokens"])
+    func `the settings page opens logged in, and the page's logout keeps the app's session`(
+        binding: String
+    ) async throws {
+        try await IdentityProcess.with(
+            client: ["dpop": binding], ["identity": ["biometric": ["list_enabled": true]]]
+        ) { server in
             let machine = try await Machine(server)
             let pages = FormBrowser(server.users[1])
             let container = try await machine.start()

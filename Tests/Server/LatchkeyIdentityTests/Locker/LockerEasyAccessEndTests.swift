@@ -114,11 +114,11 @@ import Testing
                 id: "g", clientID: "app", userID: server.alice.id, deviceID: nil,
                 enrolmentID: device.id, easyAccessKeyID: key.kid.rawValue, scope: "openid",
                 amr: .easyAccess, authTime: 0, expiresAt: 9e9, idleExpiresAt: 9e9,
-                deviceInfo: nil)
+                deviceInfo: nil, keyThumbprint: nil)
             let error = await #expect(throws: LockerRequestError.self) {
                 try await server.services.grants.insert(
                     grant, provenBy: .easyAccess(enrolment, key),
-                    tokens: NewTokens(expiresIn: 60, refresh: nil))
+                    tokens: NewTokens(expiresIn: 60, keyThumbprint: nil, refresh: nil))
             }
             #expect(error?.code == .easyAccessRevoked)
         }

@@ -1,0 +1,158 @@
+internal import FoundationEssentials
+internal import Latchkey
+public import LatchkeyOAuth
+internal import Synchronization
+
+extension CredentialStore {
+    /// The key to which a server binds the tokens of a new login (DPoP, RFC 9449). Creates it at the
+    /// first use: one key for each server and client, without user verification.
+    ///
+    /// The app's login sends `dpop_jkt` with ``DPoPKey/thumbprint`` in the authorization request, and
+    /// the field `DPoP` with ``DPoPKey/proof(for:_:accessToken:nonce:)`` in the token request. Store
+    /// the token with a ``Token/Context`` that names the key. Later requests of the credential then
+    /// have proofs. The key is deleted with the last credential that is bound to it.
+    ///
+    /// - Parameters:
+    ///   - issuer: The server's address.
+    ///   - clientID: The OAuth client id.
+    /// - Returns: nil if the server does not announce DPoP with ES256, or if this hardware has no
+    ///   keys without user verification. The login then has no proof.
+    /// - Throws: ``CredentialError`` if the server's metadata cannot be read. `KeystoreError`.
+    public func dpopKey(issuer: String, clientID: String) async throws -> DPoPKey? {
+        do {
+            let metadata = try await providers.metadata(
+                of: issuer, over: ServerConnection<CredentialErrorCode>(transport: transport))
+            guard metadata.bindsTokens else { return nil }
+            return try await keys.key(
+                Token.Context(issuer: issuer, clientID: clientID),
+                for: prompt("log in to \(issuer)"), authorizedBy: presence)
+        } catch {
+            throw error.during("get the key for a login")
+        }
+    }
+}
+
+/// The keys to which servers bind tokens: a row for each server and client.
+final class CredentialKeys: Sendable {
+    static let kind = "credential.dpop"
+
+    private let records: RecordContainer
+    private let now: @Sendable () -> Date
+    /// The provers that were used, by thumbprint.
+    private let provers = Mutex<[String: DPoPProver]>([:])
+
+    init(records: RecordContainer, now: @escaping @Sendable () -> Date) {
+        (self.records, self.now) = (records, now)
+    }
+
+    /// The stored key for new tokens, or a new one; nil if this hardware has none without user
+    /// verification.
+    fileprivate func key(
+        _ context: Token.Context, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
+    ) async throws -> DPoPKey? {
+        let id = Self.row(of: context)
+        if let stored = try await records.read(id, for: prompt, authorizedBy: presence)?.record.key
+        {
+            return prover(stored).key
+        }
+        let made: HardwareKey
+        do throws(KeystoreError) {
+            made = try await records.createKey(
+                KeyRequest(policy: .none, label: Self.label(of: context), prompt: prompt),
+                revocably: .never, authorizedBy: presence
+            ).key
+        } catch {
+            guard error.code == .unsupported else { throw error }
+            return nil
+        }
+        do throws(KeystoreError) {
+            _ = try await records.apply(
+                [Self.put(made, context, ifGeneration: 0)], for: prompt, authorizedBy: presence)
+        } catch {
+            try? await records.discard(made)
+            guard error.code == .conflict else { throw error }
+            // Another program stored its key first.
+            return try await key(context, for: prompt, authorizedBy: presence)
+        }
+        return prover(made).key
+    }
+
+    /// The prover of the key to which tokens are bound; nil for tokens that are not bound.
+    ///
+    /// - Throws: ``CredentialError`` with code `signInAgain` if the key is not stored.
+    func prover(of context: Token.Context) async throws(CredentialError) -> DPoPProver? {
+        guard let thumbprint = context.boundKey else { return nil }
+        if let known = provers.withLock({ $0[thumbprint] }) { return known }
+        let key: HardwareKey?
+        do throws(KeystoreError) {
+            key = try await records.read(
+                Self.row(of: context), for: PromptContext(reason: "use the credential"),
+                authorizedBy: NobodyPresent())?.record.key
+        } catch {
+            throw CredentialError(.proof(DPoPFailure(error)))
+        }
+        guard let key, key.publicKey.thumbprint == thumbprint else {
+            throw CredentialError(.proof(.lostKey(nil)))
+        }
+        return prover(key)
+    }
+
+    /// The change that stores the key of a new token again: removing the last other credential can
+    /// have deleted it during the login. Empty for a key that this process has not used.
+    func insertion(of context: Token.Context) -> [RecordChange] {
+        guard let thumbprint = context.boundKey,
+            let key = provers.withLock({ $0[thumbprint] })?.key.key
+        else { return [] }
+        return [Self.put(key, context, ifGeneration: nil)]
+    }
+
+    /// The key of a credential that is removed, if no other credential is bound to it, and the
+    /// change that deletes its row.
+    func deletion(with credential: RecordID) throws -> (key: HardwareKey, change: RecordChange)? {
+        guard let metadata = try records.metadataNow(credential),
+            let (thumbprint, context) = CredentialRows.boundKey(of: metadata)
+        else { return nil }
+        let others = try records.findNow(
+            CredentialRows.kind, where: CredentialRows.query(boundKey: thumbprint))
+        let id = Self.row(of: context)
+        guard others.unreadable.isEmpty, others.records.allSatisfy({ $0.id == credential }),
+            let record = try records.metadataNow(id), let key = record.key,
+            key.publicKey.thumbprint == thumbprint
+        else { return nil }
+        return (key, .delete(id, ifGeneration: record.generation))
+    }
+
+    /// Deletes a key from the hardware in the background, after its row: a token keeps keys.
+    func discardSoon(_ key: HardwareKey) {
+        _ = provers.withLock { $0.removeValue(forKey: key.publicKey.thumbprint) }
+        Task { [records] in try? await records.discard(key) }
+    }
+
+    private func prover(_ key: HardwareKey) -> DPoPProver {
+        provers.withLock { provers in
+            if let known = provers[key.publicKey.thumbprint] { return known }
+            let made = DPoPProver(DPoPKey(key, in: records.keystore, now: now))
+            provers[key.publicKey.thumbprint] = made
+            return made
+        }
+    }
+
+    private static func put(_ key: HardwareKey, _ context: Token.Context, ifGeneration: Int?)
+        -> RecordChange
+    {
+        .put(
+            Record(id: row(of: context), kind: kind, key: key), payload: nil,
+            ifGeneration: ifGeneration)
+    }
+
+    /// The row of a server and client. An issuer contains no line feed.
+    private static func row(of context: Token.Context) -> RecordID {
+        let name = MessageDigest(sha256: "\(context.issuer)\n\(context.clientID)".utf8)
+        return RecordID(rawValue: "\(kind).\(Base64URL.encode(name.bytes))")
+    }
+
+    private static func label(of context: Token.Context) -> String? {
+        Endpoint(context.issuer)?.authority
+    }
+}

@@ -1,0 +1,136 @@
+import Crypto
+import Foundation
+import HTTPTypes
+import Latchkey
+import LatchkeyOAuth
+import LatchkeySimulators
+import LatchkeyTestSupport
+import LatchkeyTesting
+import Testing
+
+@testable import LatchkeyCredentials
+
+/// Credentials whose tokens the real server binds to a key in the TPM (RFC 9449).
+@Suite(.softwareTPM)
+struct BoundCredentialTests {
+    private func start(_ bench: Bench) async throws -> CredentialStore {
+        try await bench.start(
+            transport: CurlTransport(), configuration: CredentialConfiguration())
+    }
+
+    @Test func `a bound credential is used, refreshed and removed with its key`() async throws {
+        let bench = try Bench()
+        try await IdentityProcess.with(client: ["dpop": "access_tokens"]) { server in
+            let store = try await start(bench)
+            let token = try await signIn(server, store)
+            #expect(token.tokenType == "DPoP")
+            let credential = try store.store(token)
+            #expect(try await credential.userInfo().subject == token.subject)
+            // Another process has the key from the store.
+            let other = try await start(bench)
+            let same = try #require(try other.credential(id: token.id))
+            let second = try await same.refresh()
+            #expect(second.context.boundKey == token.context.boundKey)
+            let resource = try #require(Endpoint(server.endpoint + "/oauth2/userinfo"))
+            var request = resource.request(.get)
+            try await same.authorize(&request)
+            #expect(try await CurlTransport().send(request, body: []).0.status == .ok)
+            #expect(try await CurlTransport().send(request, body: []).0.status == .unauthorized)
+
+            // The key stays while a credential is bound to it.
+            let next = try other.store(try await signIn(server, other))
+            #expect(next.id != same.id)
+            let boundKey = try await next.token.context.boundKey
+            #expect(boundKey == second.context.boundKey)
+            try same.remove()
+            #expect(try other.records.idsNow(CredentialKeys.kind).count == 1)
+            try await next.refresh()
+            try next.remove()
+            #expect(try other.records.idsNow(CredentialKeys.kind).isEmpty)
+        }
+    }
+
+    @Test func `a stolen token is useless without its key, and a lost key needs a new login`()
+        async throws
+    {
+        let bench = try Bench()
+        try await IdentityProcess.with(client: ["dpop": "refresh_tokens"]) { server in
+            let store = try await start(bench)
+            let token = try await signIn(server, store)
+            #expect(token.tokenType == "Bearer")
+            let unbound = Token(
+                id: "stolen", issuedAt: token.issuedAt,
+                context: Token.Context(issuer: server.endpoint, clientID: server.clientID),
+                idToken: token.idToken, checked: token.response)
+            await #expect(throws: credentials(.unsupported)) {
+                try await store.store(unbound).refresh()
+            }
+            // A store without the key, as on another machine.
+            let elsewhere = try Bench()
+            defer { withExtendedLifetime(elsewhere) {} }
+            let other = try await start(elsewhere)
+            await #expect(throws: credentials(.signInAgain)) {
+                try await other.store(token).refresh()
+            }
+            // The attempts used nothing up.
+            try await store.store(token).refresh()
+        }
+    }
+
+    @Test func `a server that does not announce it gives no key`() async throws {
+        let bench = try Bench()
+        try await IdentityProcess.with { server in
+            let store = try await start(bench)
+            let key = try await store.dpopKey(issuer: server.endpoint, clientID: server.clientID)
+            #expect(key == nil)
+            #expect(try store.records.idsNow(CredentialKeys.kind).isEmpty)
+        }
+    }
+
+    @Test func `a token names its key after it was encoded`() throws {
+        let context = Token.Context(
+            issuer: "https://id.test", clientID: "app", clientSecret: nil, boundKey: "jkt")
+        let token = try Token(
+            response: Data(#"{"access_token":"a","token_type":"DPoP"}"#.utf8), context: context)
+        let read = try JSONDecoder().decode(Token.self, from: JSONEncoder().encode(token))
+        #expect(read.context.boundKey == "jkt")
+        #expect(try token.authorization == "DPoP a")
+    }
+
+    /// Logs in on the server's page, and exchanges the code with a proof, as an app does.
+    private func signIn(_ server: IdentityProcess, _ store: CredentialStore) async throws -> Token {
+        let key = try #require(
+            try await store.dpopKey(issuer: server.endpoint, clientID: server.clientID))
+        let (verifier, redirectURI) = (
+            String(repeating: "v", count: 64), "http://127.0.0.1/callback"
+        )
+        let browser = FormBrowser(
+            try #require(server.users.first), transport: CurlTransport(), endingAt: redirectURI)
+        let query = [
+            "client_id": server.clientID, "redirect_uri": redirectURI, "response_type": "code",
+            "scope": "openid offline_access https://authgear.com/scopes/full-access",
+            "state": "s", "dpop_jkt": key.thumbprint, "code_challenge_method": "S256",
+            "code_challenge": Base64URL.encode(Data(SHA256.hash(data: Data(verifier.utf8)))),
+        ]
+        try await browser.load("\(server.endpoint)/oauth2/authorize?\(FormBrowser.encode(query))")
+        try await browser.logIn()
+        let answer = try #require(await browser.answer, "the login led nowhere")
+        let code = URLComponents(string: "?\(answer)")?.queryItems?.first { $0.name == "code" }?
+            .value
+        let url = "\(server.endpoint)/oauth2/token"
+        var request = try #require(Endpoint(url)).request(.post)
+        request.headerFields[.contentType] = "application/x-www-form-urlencoded"
+        request.headerFields[try #require(HTTPField.Name("DPoP"))] = try await key.proof(
+            for: "POST", url)
+        let form = FormBrowser.encode([
+            "grant_type": "authorization_code", "client_id": server.clientID,
+            "code": try #require(code), "redirect_uri": redirectURI, "code_verifier": verifier,
+        ])
+        let (response, body) = try await CurlTransport().send(request, body: Array(form.utf8))
+        #expect(response.status == .ok)
+        return try Token(
+            response: Data(body),
+            context: Token.Context(
+                issuer: server.endpoint, clientID: server.clientID, boundTo: key))
+    }
+}
