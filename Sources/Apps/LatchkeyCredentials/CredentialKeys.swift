@@ -7,8 +7,8 @@ extension CredentialStore {
     /// The key to which a server binds the tokens of a new login (DPoP, RFC 9449). Creates it at the
     /// first use: one key for each server and client, without user verification.
     ///
-    /// The app's login sends `dpop_jkt` with ``DPoPKey/thumbprint`` in the authorization request, and
-    /// the field `DPoP` with ``DPoPKey/proof(for:_:accessToken:nonce:)`` in the token request. Store
+    /// The app's login sends `dpop_jkt` with `DPoPKey.thumbprint` in the authorization request, and
+    /// the field `DPoP` with `DPoPKey.proof(for:_:accessToken:nonce:)` in the token request. Store
     /// the token with a ``Token/Context`` that names the key. Later requests of the credential then
     /// have proofs. The key is deleted with the last credential that is bound to it.
     ///
