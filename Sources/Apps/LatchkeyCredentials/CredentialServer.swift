@@ -17,7 +17,8 @@ struct CredentialServer: Sendable {
     /// Uses the token's refresh token. The response must be stored, even if it is invalid.
     func exchange(_ token: Token, at now: Date) async throws(CredentialError) -> RefreshAnswer {
         guard let refreshToken = token.refreshToken else { throw .missing("refresh token") }
-        let client = try await client
+        let prover = try await keys.prover(of: context)
+        let client = try await client.proving(with: prover)
         if token.idToken != nil { try await readKeys() }
         let response: ServerResponse<CredentialErrorCode>
         do {
@@ -96,7 +97,8 @@ struct CredentialServer: Sendable {
     /// - Throws: ``CredentialError``; `invalidResponse` if they are about another user than the ID
     ///   token's.
     func userInfo(_ token: Token) async throws(CredentialError) -> Credential.UserInfo {
-        let client = try await client
+        let prover = token.needsProof ? try await keys.prover(of: context) : nil
+        let client = try await client.proving(with: prover)
         _ = try client.endpoint(.userInfo)
         let claims = try await client.userInfo(
             [String: JSONValue].self, authorization: token.authorization)
@@ -107,10 +109,10 @@ struct CredentialServer: Sendable {
         return user
     }
 
+    /// The client without the key of its tokens: revoking a token needs no proof.
     private var client: OAuthClient<CredentialErrorCode> {
         get async throws(CredentialError) {
-            let connection = ServerConnection<CredentialErrorCode>(
-                transport: transport, prover: try await keys.prover(of: context))
+            let connection = ServerConnection<CredentialErrorCode>(transport: transport)
             return OAuthClient(
                 try await providers.metadata(of: context.issuer, over: connection),
                 clientID: context.clientID,

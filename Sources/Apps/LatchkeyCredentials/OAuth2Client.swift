@@ -1,6 +1,6 @@
 internal import Latchkey
 internal import LatchkeyJOSE
-internal import LatchkeyOAuth
+public import LatchkeyOAuth
 
 /// An OAuth 2.0 client of one server, for operations with tokens that the app has received and not
 /// stored.
@@ -112,15 +112,17 @@ extension Token {
     ///
     /// An ID token in the response is validated with the server's keys, which are read first.
     ///
+    /// - Parameter key: The key to which the server bound the refresh token: see
+    ///   ``CredentialStore/dpopKey(issuer:clientID:)``; nil for a refresh token that is not bound.
     /// - Throws: ``CredentialError``: `signInAgain` if the server refuses the refresh token,
     ///   `unsupported`, `network`, `invalidResponse`, `invalidToken`. The server may then have
     ///   replaced the refresh token. Until this process ends, the client's store keeps the new one
     ///   in memory, and a further call with the same refresh token uses it.
     public static func from(
-        refreshToken: String, using client: OAuth2Client
+        refreshToken: String, using client: OAuth2Client, boundTo key: DPoPKey? = nil
     ) async throws -> Token {
         do {
-            let context = try client.context()
+            let context = try client.context().bound(to: key)
             let now = client.store.configuration.clock.now
             let refreshes = client.store.refreshes
             let given = GivenRefreshToken(

@@ -51,7 +51,7 @@ struct UnsavedAnswer: Sendable {
     let tokenGeneration: Int
 }
 
-/// A refresh token that an app has from elsewhere; see ``Token/from(refreshToken:using:)``.
+/// A refresh token that an app has from elsewhere; see ``Token/from(refreshToken:using:boundTo:)``.
 struct GivenRefreshToken: Hashable, Sendable {
     let context: Token.Context
     let refreshToken: Redacted<String>

@@ -46,6 +46,12 @@ public struct Token: Hashable, Sendable, Identifiable, HasClaims {
                 boundKey: key?.thumbprint)
         }
 
+        func bound(to key: DPoPKey?) -> Self {
+            Self(
+                issuer: issuer, clientID: clientID, clientSecret: clientSecret,
+                boundKey: key?.thumbprint)
+        }
+
         init(issuer: String, clientID: String, clientSecret: String?, boundKey: String?) {
             self.issuer = issuer
             self.clientID = clientID

@@ -74,6 +74,28 @@ struct BoundCredentialTests {
             }
             // The attempts used nothing up.
             try await store.store(token).refresh()
+            // Who finds a token can end its session without the key.
+            let found = try #require(try other.credential(id: token.id))
+            try await found.revoke(type: .all)
+            let owner = try #require(try store.credential(id: token.id))
+            await #expect(throws: credentials(.signInAgain)) { try await owner.refresh() }
+        }
+    }
+
+    @Test func `a bound refresh token from elsewhere needs its key`() async throws {
+        let bench = try Bench()
+        try await IdentityProcess.with(client: ["dpop": "refresh_tokens"]) { server in
+            let store = try await start(bench)
+            let token = try await signIn(server, store)
+            let refreshToken = try #require(token.refreshToken)
+            let client = try store.store(token).oauth2
+            await #expect(throws: credentials(.unsupported)) {
+                try await Token.from(refreshToken: refreshToken, using: client)
+            }
+            let key = try await store.dpopKey(issuer: server.endpoint, clientID: server.clientID)
+            let next = try await Token.from(
+                refreshToken: refreshToken, using: client, boundTo: key)
+            try await store.store(next).refresh()
         }
     }
 
