@@ -142,7 +142,7 @@ struct IdentityServices: Sendable {
             configuration, database: database, secrets: secrets, clock: clock)
         grants = GrantStore(
             database: database, clock: clock,
-            policy: SessionPolicy(
+            policy: GrantPolicy(
                 configuration: configuration, devices: devices, enrolments: locker?.registry,
                 attestation: attestation))
         let nonceKey: Data? =

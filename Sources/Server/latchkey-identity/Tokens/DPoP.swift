@@ -80,7 +80,7 @@ extension IdentityServices {
     ///
     /// - Parameter acceptsBearer: Whether the request only reads claims, so that an app's server can
     ///   check a bearer token of a bound session.
-    /// - Throws: The reason why the session's key may not be used now (``SessionPolicy``).
+    /// - Throws: The reason why the session's key may not be used now (``GrantPolicy``).
     func session(of request: Request, acceptsBearer: Bool = false) async throws -> Session? {
         guard let token = request.accessToken else { return nil }
         return try await grants.session(

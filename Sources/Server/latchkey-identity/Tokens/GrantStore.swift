@@ -5,13 +5,13 @@ import LatchkeyRelyingParty
 struct GrantStore: Sendable {
     let database: any SQLDatabase
     let clock: WallClock
-    let policy: SessionPolicy
+    let policy: GrantPolicy
 
     /// The session of an access token; nil if it is expired, revoked or unknown, or if the request
     /// does not present it as what it is.
     ///
     /// - Parameter isBound: Whether the request presents it as bound to a key (RFC 9449 section 7.1).
-    /// - Throws: The reason why its key may not be used now (``SessionPolicy``).
+    /// - Throws: The reason why its key may not be used now (``GrantPolicy``).
     func session(
         accessToken: String, isBound: Bool = false, provenBy possession: Possession = .key(nil)
     ) async throws -> Session? {
@@ -39,7 +39,7 @@ struct GrantStore: Sendable {
     /// If the token was replaced before, either this use or the use of its successor is by an
     /// attacker: the grant is revoked (RFC 9700 section 4.14.2).
     ///
-    /// - Throws: The reason why its key may not be used now (``SessionPolicy``). The token stays
+    /// - Throws: The reason why its key may not be used now (``GrantPolicy``). The token stays
     ///   valid.
     func session(_ token: RefreshToken, provenBy proof: DPoPProof? = nil) async throws -> Session? {
         try await database.write { [clock, policy] database in
@@ -55,7 +55,7 @@ struct GrantStore: Sendable {
     }
 
     /// Decides whether the device key of an enrolment, which signed a request, may be used in a
-    /// session now (``SessionPolicy``).
+    /// session now (``GrantPolicy``).
     func permit(_ enrolment: LockerEnrolment, in session: Session) async throws
         -> PermittedEnrolment
     {
@@ -80,7 +80,7 @@ struct GrantStore: Sendable {
     ///
     /// - Returns: The session; nil if its code was used already, or the user or the key no longer
     ///   exists.
-    /// - Throws: The reason why the key may not open a session now (``SessionPolicy``).
+    /// - Throws: The reason why the key may not open a session now (``GrantPolicy``).
     func insert(
         _ grant: LoginGrant, provenBy proof: GrantProof, tokens: NewTokens,
         keyProof: DPoPProof? = nil, from code: AuthorizationCode? = nil
@@ -138,7 +138,7 @@ struct GrantStore: Sendable {
     /// The session of a grant for a browser, which has a secret of its own; nil if it is expired or
     /// revoked.
     ///
-    /// - Throws: The reason why its key may not be used now (``SessionPolicy``).
+    /// - Throws: The reason why its key may not be used now (``GrantPolicy``).
     func session(grantID: String) async throws -> Session? {
         try await database.read { [clock, policy] database in
             try Self.grant(grantID, at: clock.timestamp(in: database), in: database).flatMap {
@@ -166,7 +166,7 @@ struct GrantStore: Sendable {
     /// access tokens of the grant.
     ///
     /// - Returns: The session; nil if its code was used already, or the session has ended.
-    /// - Throws: The reason why its key may not be used now (``SessionPolicy``).
+    /// - Throws: The reason why its key may not be used now (``GrantPolicy``).
     func reauthenticate(
         with code: AuthorizationCode, tokens: NewTokens, keyProof: DPoPProof?
     ) async throws -> Session? {

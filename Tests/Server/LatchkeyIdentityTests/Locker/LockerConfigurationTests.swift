@@ -117,7 +117,7 @@ import Testing
         try await locker(keepingShares: true).registry.add(enrolment, shares: shares, limit: 1)
         for isOn in [false, true] {
             let services = try await locker(keepingShares: isOn)
-            let policy = SessionPolicy(
+            let policy = GrantPolicy(
                 configuration: TestServer.configuration,
                 devices: DatabaseDeviceRegistry(database, project: "latchkey"),
                 enrolments: services.registry, attestation: nil)

@@ -3,7 +3,7 @@ import LatchkeyRelyingParty
 
 /// A session of a user whose key may be used now.
 ///
-/// Only ``SessionPolicy`` creates one, after its checks. Each function that gives a token, a claim or
+/// Only ``GrantPolicy`` creates one, after its checks. Each function that gives a token, a claim or
 /// a level share requires one, so that no grant can omit the checks.
 struct Session: Sendable {
     let user: User
@@ -16,7 +16,7 @@ struct Session: Sendable {
     }
 }
 
-/// An enrolment whose device key may be used now. Only ``SessionPolicy`` creates one.
+/// An enrolment whose device key may be used now. Only ``GrantPolicy`` creates one.
 struct PermittedEnrolment: Sendable {
     let enrolment: LockerEnrolment
 
@@ -29,7 +29,7 @@ struct PermittedEnrolment: Sendable {
 /// refresh token. The user and the client must still exist. The key must still be registered for
 /// both, its kind of login must be on, and its stored proof must meet the client's requirement: an
 /// operator can have changed the requirement, or removed an approval key, since the key was set up.
-struct SessionPolicy: Sendable {
+struct GrantPolicy: Sendable {
     let configuration: ServerConfiguration
     let devices: DatabaseDeviceRegistry
     /// nil if the configuration disables the locker.
