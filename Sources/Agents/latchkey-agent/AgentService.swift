@@ -161,7 +161,7 @@ actor AgentService {
         guard let use = use(of: key, for: data, bindings, session) else { return .failure }
         let knownHosts = KnownHosts(files: files.knownHosts)
         for file in knownHosts.untrusted {
-            refusals.notice("\(file) names no server, because other users can write it", session)
+            refusals.warning("\(file) names no server, because other users can write it")
         }
         if let server = use.server, knownHosts.isRevoked(server) {
             refusals.refused("the host key is revoked in known_hosts", session, key)

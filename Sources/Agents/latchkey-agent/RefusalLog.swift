@@ -15,6 +15,7 @@ final class RefusalLog: Sendable {
     private let log: Logger
     private let notification: DesktopNotification?
     private let logged = Mutex(RateLimit<Bool>(60, in: .seconds(60)))
+    private let warned = Mutex(RateLimit<String>(1, in: .seconds(60)))
     private let shown = Mutex(RateLimit<Bool>(1, in: .seconds(60)))
 
     /// - Parameter notification: nil to show nothing.
@@ -26,10 +27,10 @@ final class RefusalLog: Sendable {
         write(reason, session, level: .notice)
     }
 
-    /// The store or the other agent fails. Each request of any client can cause a line, so all
-    /// together have the limit.
+    /// The store, a file or the other agent fails. Each request of any client can cause the line, so
+    /// it is written once a minute.
     func warning(_ text: String) {
-        if logged.withLock({ $0.admit(true, at: .now) }) { log.warning("\(text)") }
+        if warned.withLock({ $0.admit(text, at: .now) }) { log.warning("\(text)") }
     }
 
     /// A request for a signature was refused before the hardware was used.

@@ -22,9 +22,10 @@ struct PasskeyService: Sendable {
     func run(ready: () -> Void) async throws(KeystoreError) {
         let connection = connection
         let (messages, received) = AsyncStream.makeStream(
-            of: RelayConnection.Message.self, bufferingPolicy: .bufferingOldest(1024))
-        // This thread only drains the socket: the kernel's queue behind it has 31 places. More
-        // packets than the device handles are lost.
+            of: RelayConnection.Message.self, bufferingPolicy: .bufferingNewest(1024))
+        // This thread only drains the socket: the kernel's queue behind it has 31 places. If there
+        // are more packets than the device handles, the first ones are lost: the last message may
+        // be that all programs have closed the device.
         let isStarted = BlockingThread.start {
             while let message = connection.receive() { received.yield(message) }
             received.finish()

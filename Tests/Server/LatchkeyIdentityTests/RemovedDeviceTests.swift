@@ -59,7 +59,8 @@ enum DeviceRemoval: CaseIterable {
         try await TestServer.run { server in
             let device = TestDevice()
             try await server.setUp(device, bearer: server.login().access).success()
-            let (own, other) = (try await server.enrolledDevice(), try await server.enrolledDevice())
+            let own = try await server.enrolledDevice()
+            let other = try await server.enrolledDevice()
             let easy = try Tokens(
                 await server.easyAccess(own, form: ["scope": TestServer.fullScope]).success())
             func remove(_ bearer: String) async throws -> Int {

@@ -1,4 +1,5 @@
 internal import Crypto
+internal import Dispatch
 internal import FoundationEssentials
 internal import Glibc
 internal import Latchkey
@@ -318,25 +319,33 @@ extension ProcessLock {
 /// Keeps the resets of cards apart from the search for cards of all processes: OpenSC 0.23 never
 /// returns from `C_Initialize` if a card is reset in the middle.
 enum CardSearch {
+    /// As long as `C_Initialize` may take.
+    private static let limit: Duration = .seconds(10)
+
     /// Waits while a process resets a card, or waits to do so. The search ends with the returned
-    /// object.
-    static func begun() -> ProcessLock? {
-        let entry = lock("search-entry", LOCK_SH)
+    /// object, or after `limit`: a module may never return.
+    static func begun(atMost limit: Duration = limit, in directory: String? = nil) -> ProcessLock? {
+        let entry = lock("search-entry", LOCK_SH, directory)
         defer { withExtendedLifetime(entry) {} }
-        return lock("search", LOCK_SH)
+        let search = lock("search", LOCK_SH, directory)
+        let seconds = Double(limit.components.seconds) + Double(limit.components.attoseconds) / 1e18
+        DispatchQueue.global().asyncAfter(deadline: .now() + seconds) { [weak search] in
+            search?.release()
+        }
+        return search
     }
 
     /// Waits until no process looks for cards. New searches wait until the returned objects are
     /// released, so that the searches of several processes do not prevent a reset.
-    static func paused() -> [ProcessLock] {
-        [lock("search-entry", LOCK_EX), lock("search", LOCK_EX)].compactMap(\.self)
+    static func paused(in directory: String? = nil) -> [ProcessLock] {
+        [lock("search-entry", LOCK_EX, directory), lock("search", LOCK_EX, directory)]
+            .compactMap(\.self)
     }
 
-    private static func lock(_ name: String, _ kind: Int32) -> ProcessLock? {
+    private static func lock(_ name: String, _ kind: Int32, _ directory: String?) -> ProcessLock? {
         let name = "\(name)-\(ProcessLock.digest([ProcessLock.cardService]))"
-        guard let lock = try? ProcessLock(name) else { return nil }
-        // As long as C_Initialize may take.
-        lock.wait(for: kind, atMost: .seconds(10))
+        guard let lock = try? ProcessLock(name, in: directory) else { return nil }
+        lock.wait(for: kind, atMost: limit)
         return lock
     }
 }

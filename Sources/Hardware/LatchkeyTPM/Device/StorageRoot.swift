@@ -136,8 +136,8 @@ extension TPM {
     /// A persistent key needs no command: only the pinned key can decrypt the salt of a session,
     /// whichever object is at the handle. If another program has removed or replaced it, the first
     /// command that uses it fails, and `body` runs again with the same key, derived from the owner's
-    /// seed. If the other key is an ECC storage key with dictionary-attack protection, which no
-    /// standard has, that failure counts as a wrong attempt.
+    /// seed. If the other key is an ECC storage key, a session begins, and its first proof fails: it
+    /// counts as a wrong attempt if the object or the other key has dictionary-attack protection.
     func withStorageRoot<R>(
         _ root: StorageRoot, _ body: (TPMObject) throws(TPMError) -> R
     ) throws(TPMError) -> R {

@@ -60,6 +60,10 @@ extension DPoPProof {
             VALUES (\(digest), \(thumbprint), \(expiresAt)) ON CONFLICT (digest) DO NOTHING
             """)
         guard inserted == 1 else { throw DPoPError(.replayed, "the proof was used before") }
+        // The row is deleted by the database's clock, which may be ahead of this server's.
+        guard database.now.map({ $0 < expiresAt }) ?? true else {
+            throw DPoPError(.time, "the proof is too old for the database's clock")
+        }
     }
 }
 

@@ -82,4 +82,14 @@ import Testing
         #expect(error?.kind == .lockUnavailable)
         #expect(error?.reason.contains(paths[0]) == true)
     }
+
+    @Test func `a module that never returns delays a reset of cards for a time only`() throws {
+        let directory = try TemporaryDirectory()
+        let search = try #require(
+            CardSearch.begun(atMost: .milliseconds(200), in: directory.path))
+        let start = ContinuousClock.now
+        #expect(CardSearch.paused(in: directory.path).count == 2)
+        #expect(ContinuousClock.now - start < .seconds(5))
+        withExtendedLifetime(search) {}
+    }
 }
