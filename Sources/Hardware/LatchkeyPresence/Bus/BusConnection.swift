@@ -254,6 +254,9 @@ final class BusConnection {
     /// What to wait for: a descriptor, its events, and a deadline (nil for none).
     func wait() -> (descriptor: Int32, events: Int32, deadline: ContinuousClock.Instant?) {
         guard let bus = handle else { return (-1, 0, nil) }
+        let descriptor = sd_bus_get_fd(bus)
+        // The bus has ended. The next call of `process()` closes the connection.
+        guard descriptor >= 0 else { return (-1, 0, .now) }
         var deadline: UInt64 = .max
         let hasDeadline = sd_bus_get_timeout(bus, &deadline) >= 0 && deadline != .max
         var now = timespec()
@@ -261,7 +264,7 @@ final class BusConnection {
         let passed = UInt64(now.tv_sec) * 1_000_000 + UInt64(now.tv_nsec) / 1000
         let left = Duration.microseconds(deadline > passed ? deadline - passed : 0)
         return (
-            sd_bus_get_fd(bus), max(sd_bus_get_events(bus), 0), hasDeadline ? .now + left : nil
+            descriptor, max(sd_bus_get_events(bus), 0), hasDeadline ? .now + left : nil
         )
     }
 
