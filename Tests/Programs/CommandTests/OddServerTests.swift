@@ -197,7 +197,8 @@ struct OddServerTests {
         try await OddServer.with { machine, server in
             let id = try await credential(machine, server)
             for (type, words) in [
-                ("DELETE", "has no ‘token_type’"), ("mac", "is of the type ‘mac’, not ‘Bearer’"),
+                ("DELETE", "has no ‘token_type’"),
+                ("mac", "is of the type ‘mac’, neither ‘Bearer’ nor ‘DPoP’"),
             ] {
                 try server.set(#"{"token": {"token_type": "\#(type)"}}"#)
                 let (_, text) = try error(try await machine.run("login", "--json"))

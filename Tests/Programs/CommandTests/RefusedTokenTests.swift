@@ -70,7 +70,7 @@ struct RefusedTokenTests {
             """
             mkdir "$WORK/nss"; printf 123456 >"$WORK/password"
             certutil -N -d "sql:$WORK/nss" -f "$WORK/password"
-            mount -t tmpfs tmpfs /usr/share/p11-kit/modules
+            mount -t tmpfs -o mode=755 tmpfs /usr/share/p11-kit/modules
             module='\(libraries)/libsoftokn3.so'
             run unconfigured '' --token "pkcs11:?module-path=$module" key create
             echo "module: $module" >/usr/share/p11-kit/modules/nss.module
