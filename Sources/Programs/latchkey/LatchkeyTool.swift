@@ -13,7 +13,7 @@ struct LatchkeyTool: AsyncParsableCommand {
             The hardware creates the keys and uses them only after your PIN or fingerprint. ‘latchkey doctor’ checks this \
             machine.
 
-            A container is a set of keys, vaults and credentials with one PIN, for example for one account: --container \
+            A container is a set of keys, vaults and credentials, for example for one account: --container \
             selects it. Biometric login replaces the login page of a server by a key in the hardware, which a PIN can \
             open too. The locker encrypts data for sessions with a server; easy access starts a session with your PIN \
             or fingerprint instead of the login page.

@@ -74,17 +74,24 @@ struct StoreCommand: AsyncParsableCommand {
                 : "You lose: \(parts.joined(separator: "; "))."
         }
 
-        /// The words for a kind of record; nil for a facade's auxiliary records.
+        /// The words for a kind of record; nil for the auxiliary records of one that is counted.
         private static func phrase(_ kind: String, _ count: Int) -> String? {
             switch kind {
             case "key": counted("key", count)
+            case "ssh.key": counted("SSH key", count)
+            case "passkey": counted("passkey", count)
             case "login.key": "biometric login"
             case "login.session": "the session"
             case "revocation": counted("pending revocation", count)
             case "vault": counted("vault", count)
             case "credential": counted("credential", count)
             case "locker.enrolment": "the locker’s enrolment"
-            default: kind.contains(".") ? nil : "\(counted("record", count)) of the kind ‘\(kind)’"
+            case "login.user", "login.name", "login.pending", "login.hint", "login.dpop",
+                "login.identity", "credential.token", "credential.pending", "credential.default",
+                "credential.dpop", "locker.offline", "locker.counters", "locker.pending",
+                "locker.tombstone", "locker.dpop":
+                nil
+            default: "\(counted("record", count)) of the kind ‘\(kind)’"
             }
         }
 
