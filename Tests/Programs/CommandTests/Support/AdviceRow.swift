@@ -301,12 +301,12 @@ struct AdviceRow: Sendable, CustomTestStringConvertible {
         return odd
     }
 
-    /// The URI of the first initialized token, as `token list` shows it.
+    /// The URI of the software token, as `token list` shows it. There can be cards of other tests.
     private static func uri(_ advised: Advised) async throws -> String {
         let listed = try await advised.run(.listTokens, adding: ["--json"]).json()
         return try #require(
             listed["tokens"]?.array?.compactMap { $0["uri"]?.string }.first {
-                $0.contains("token=Latchkey")
+                $0.contains("token=Latchkey") && $0.contains("manufacturer=SoftHSM")
             }, "\(listed)")
     }
 
