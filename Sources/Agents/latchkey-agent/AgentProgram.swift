@@ -90,10 +90,9 @@ struct AgentProgram: ServiceProgram {
     /// A missing TPM is no error: it may come later, and keys of tokens work without one.
     private func reportMissingTPM(_ settings: ProgramSettings, _ log: Logger) {
         let prefix = "device:"
-        guard settings.token == nil, settings.tcti.hasPrefix(prefix),
-            access(String(settings.tcti.dropFirst(prefix.count)), F_OK) != 0
-        else { return }
-        let path = settings.tcti.dropFirst(prefix.count)
+        guard settings.token == nil, settings.tcti.hasPrefix(prefix) else { return }
+        let path = String(settings.tcti.dropFirst(prefix.count))
+        guard access(path, F_OK) != 0 else { return }
         log.warning(
             "There is no TPM at \(path), so keys in it cannot sign. \(Recovery.Action.chooseTPM.command)"
         )

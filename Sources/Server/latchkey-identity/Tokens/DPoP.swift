@@ -47,7 +47,8 @@ enum Possession: Sendable {
 }
 
 extension DPoPProof {
-    /// The maximum number of stored proofs of one key. A proof is stored for about ten minutes.
+    /// The maximum number of stored proofs of one key. A proof is stored until it is too old: for
+    /// about five minutes, at most ten.
     static let maximumPerKey = 1000
 
     fileprivate func recordUse(in database: any SQLConnection) throws {
