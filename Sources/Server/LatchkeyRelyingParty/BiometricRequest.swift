@@ -16,7 +16,16 @@ public struct BiometricRequest: Sendable {
     /// The member `device_info`, unverified.
     public var deviceInfo: JSONValue? { jws.payload["device_info"] }
     /// The token of the challenge, unverified.
-    package var challenge: String? { jws.payload["challenge"]?.string }
+    ///
+    /// - Throws: ``BiometricRequestError`` with code `unacceptable` if there is none.
+    package var challenge: String {
+        get throws(BiometricRequestError) {
+            guard let token = jws.payload["challenge"]?.string else {
+                throw BiometricRequestError(.unacceptable, "there is no challenge")
+            }
+            return token
+        }
+    }
 
     let key: JSONWebKey?
     let issuedAt: Double?

@@ -115,10 +115,7 @@ public struct BiometricRequestVerifier: Sendable {
             throw unacceptable("kid is not 8 to 64 characters of A-Z a-z 0-9 _ -")
         }
         if let objection = request.key?.objection { throw unacceptable(objection) }
-        guard let challenge = payload["challenge"]?.string else {
-            throw unacceptable("there is no challenge")
-        }
-        guard try await challenges.consume(challenge, for: .biometricRequest) else {
+        guard try await challenges.consume(request.challenge, for: .biometricRequest) else {
             throw BiometricRequestError(
                 .challengeRejected, "the challenge is unknown, expired, used or for another purpose"
             )

@@ -115,6 +115,31 @@ import Testing
         }
     }
 
+    @Test(arguments: ["/oauth2/userinfo", "/api/identity/biometric/remove"])
+    func `proofs of one address are limited, also those of unknown tokens`(path: String)
+        async throws
+    {
+        try await TestServer.run {
+            $0.rateLimits.tokenPerAddress = 2
+        } body: { server in
+            let device = TestDevice()
+            func answer(_ proofs: Int) async throws -> Answer {
+                let proof = try device.proof(
+                    server.origin + path, now: server.time.seconds, token: "unknown")
+                let fields = TestServer.fields(
+                    Array(repeating: proof, count: proofs), authorization: "DPoP unknown")
+                return try await server.send(
+                    .post, path, headers: fields, body: #"{"kid":"12345678"}"#)
+            }
+            for _ in 1...2 { #expect(try await answer(1).status == 401) }
+            #expect(try await answer(1).status == 429)
+            // A request without a proof costs no signature.
+            #expect(try await answer(0).status == 401)
+            server.time.advance(by: 60)
+            #expect(try await answer(1).status == 401)
+        }
+    }
+
     @Test func `an app's server can check a bearer token, and anyone can revoke a found token`()
         async throws
     {

@@ -175,12 +175,14 @@ public struct AttestationExpectation: Hashable, Sendable {
     ///   - kid: The name of the key in the result of the verification.
     ///   - issuer: The server's issuer, exactly as in its discovery document.
     ///   - requirement: The minimum that the server requires of the key.
+    /// - Throws: ``BiometricRequestError`` with code `unacceptable` for a request without a challenge:
+    ///   it was not verified, and nothing limits the age of its statement.
     public init(
         of request: BiometricRequest, kid: KeyID, issuer: String,
         requirement: AttestationRequirement
-    ) {
+    ) throws(BiometricRequestError) {
         self.init(
-            token: request.challenge ?? "", kid: kid, issuer: issuer, requirement: requirement)
+            token: try request.challenge, kid: kid, issuer: issuer, requirement: requirement)
     }
 
     /// - Parameter token: The token of the challenge of a signed request, which was used up.

@@ -98,7 +98,7 @@ struct LockerEndpoints: Sendable {
         }
         // Removing a key needs no proof of hardware.
         try enrolment.requireOwner(userID: session.user.id, clientID: session.grant.clientID)
-        guard session.grant.managesDevices || session.grant.enrolmentID == enrolment.id else {
+        guard session.grant.manages(enrolment) else {
             throw OAuthError.insufficientUserAuthentication()
         }
         try await locker.removeEasyAccessKeys(named: kid, of: enrolment)
@@ -203,9 +203,11 @@ struct LockerEndpoints: Sendable {
         _ requirement: AttestationRequirement?
     ) async throws -> AttestationRecord? {
         guard let attestation, let requirement else { return nil }
+        guard let challenge = assertion.challenge else {
+            throw LockerRequestError(.malformed, "there is no challenge")
+        }
         return try await services.attestation?.verify(
-            attestation, of: .es256(key.publicKey), named: key.kid,
-            challenge: assertion.challenge ?? "",
+            attestation, of: .es256(key.publicKey), named: key.kid, challenge: challenge,
             issuer: services.issuer, under: requirement)
     }
 

@@ -13,6 +13,7 @@ struct SessionEndpoints: Sendable {
     /// GET or POST `/oauth2/userinfo` (OpenID Connect Core section 5.3): the claims that all
     /// Authgear SDKs require, and the user name.
     func userInfo(_ request: Request, _ context: IdentityContext) async throws -> Response {
+        try limitProofs(request, context)
         guard let session = try await services.session(of: request, acceptsBearer: true) else {
             throw OAuthError(status: 401, "invalid_grant", "invalid session")
         }
@@ -51,6 +52,7 @@ struct SessionEndpoints: Sendable {
     ///
     /// Answers `IdentityNotFound` for another user's identity, as for one that does not exist.
     func removeBiometric(_ request: Request, _ context: IdentityContext) async throws -> Response {
+        try limitProofs(request, context)
         guard
             let session = try await services.session(of: request),
             session.grant.managesDevices
@@ -65,6 +67,12 @@ struct SessionEndpoints: Sendable {
         else { throw APIError.identityNotFound }
         context.logger.notice("biometric identity removed", metadata: ["identity": "\(device.id)"])
         return .empty()
+    }
+
+    /// Counts a request with a proof as a request for a token. The signature is verified before the
+    /// token is known, and anyone can make one.
+    private func limitProofs(_ request: Request, _ context: IdentityContext) throws {
+        if !request.proofs.isEmpty { try services.tokenLimit.require(context.network) }
     }
 }
 

@@ -56,7 +56,7 @@ extension TokenEndpoint {
             createdAt: services.clock.now)
         if let attestation, let requirement {
             device.attestation = try await services.attestation?.verify(
-                attestation, of: proof.key, named: proof.kid, challenge: request.challenge ?? "",
+                attestation, of: proof.key, named: proof.kid, challenge: request.challenge,
                 issuer: services.issuer, under: requirement)
         }
         guard try await services.devices.add(device, limit: limit) else {

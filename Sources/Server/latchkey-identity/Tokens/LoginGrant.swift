@@ -35,6 +35,12 @@ struct LoginGrant: Sendable {
     /// of its enrolment ends the session, and not what the session changed.
     var managesDevices: Bool { hasFullAccess && enrolmentID == nil }
 
+    /// Whether the session may remove the keys of an enrolment: one that manages the user's devices,
+    /// and one of this enrolment, which can then only end itself.
+    func manages(_ enrolment: LockerEnrolment) -> Bool {
+        managesDevices || hasFullAccess && enrolmentID == enrolment.id
+    }
+
     /// Whether the user was authenticated, and not only the device.
     var hasUser: Bool { amr != .background }
 

@@ -12,6 +12,19 @@ struct AttestationExpectationTests {
             parts.map { Base64URL.encode(Data($0.utf8)) }.joined(separator: "."))
     }
 
+    @Test func `a request without a challenge has no expectation`() throws {
+        let parts = ["{}", #"{"action":"setup"}"#, "AA"]
+        let request = try BiometricRequest(
+            parts.map { Base64URL.encode(Data($0.utf8)) }.joined(separator: "."))
+        let kid = try #require(KeyID(rawValue: "12345678-1234-1234-1234-123456789012"))
+        let error = #expect(throws: BiometricRequestError.self) {
+            try AttestationExpectation(
+                of: request, kid: kid, issuer: "https://id.example",
+                requirement: AttestationRequirement(.presence))
+        }
+        #expect(error?.reason == .unacceptable)
+    }
+
     @Test(arguments: [
         ("https://id.example", "id.example"), ("https://id.example:8443/auth", "id.example"),
         ("http://127.0.0.1:40124", "127.0.0.1"),
@@ -21,8 +34,8 @@ struct AttestationExpectationTests {
     ) throws {
         let kid = try #require(KeyID(rawValue: "12345678-1234-1234-1234-123456789012"))
         let requirement = AttestationRequirement(.presence)
-        let expectation = AttestationExpectation(
-            of: try request(challenge: "0123456789ABCDEFGHJKMNPQRSTVWXYZ"), kid: kid,
+        let expectation = try AttestationExpectation(
+            of: request(challenge: "0123456789ABCDEFGHJKMNPQRSTVWXYZ"), kid: kid,
             issuer: issuer, requirement: requirement)
         #expect(
             expectation

@@ -51,7 +51,7 @@ struct KeyProof: Sendable {
         }
         return try await verifier.verify(
             AttestationStatement(json: Data(attestation.utf8)), of: setup.key,
-            for: AttestationExpectation(
+            for: try AttestationExpectation(
                 of: request, kid: setup.kid, issuer: issuer, requirement: requirement))
     }
 }
