@@ -46,6 +46,7 @@ public struct BiometricsSecureVault<Credentials: Codable & Sendable>: Sendable {
     /// - Throws: `KeystoreError`; `wrongState` after the vault was locked, `conflict`.
     @available(*, noasync, message: "await the asynchronous function of the same name")
     public func downgrade() throws(KeystoreError) -> KeychainSecureVault<Credentials> {
+        try checkOpen(for: .downgrade)
         let credentials = try read()
         let plain = try slot.makeNow(
             slot.storing(credentials, ifGeneration: stored.record.generation))
@@ -55,6 +56,7 @@ public struct BiometricsSecureVault<Credentials: Codable & Sendable>: Sendable {
 
     /// Stores the credentials without biometrics, and destroys the key that protected them.
     public func downgrade() async throws(KeystoreError) -> KeychainSecureVault<Credentials> {
+        try checkOpen(for: .downgrade)
         let credentials = try read()
         let plain = try await slot.make(
             slot.storing(credentials, ifGeneration: stored.record.generation))
@@ -89,8 +91,10 @@ public struct BiometricsSecureVault<Credentials: Codable & Sendable>: Sendable {
             : .locked(LockedBiometricsSecureVault(slot: slot, record: stored.record, failure: nil))
     }
 
-    private func checkOpen() throws(KeystoreError) {
-        guard session.isOpen else { throw slot.wrongState("locked") }
+    private func checkOpen(
+        for call: VaultErrorCode.Call = .read
+    ) throws(KeystoreError) {
+        guard session.isOpen else { throw slot.wrongState(.locked, for: call) }
     }
 }
 

@@ -2,7 +2,7 @@ public import Latchkey
 
 /// A vault in one of its states. Switch over it to decide which page to show; the typed vault in
 /// each case has the calls of its state. The calls of this type exist for every state, and throw
-/// `KeystoreError` with code `wrongState` in the wrong one.
+/// `KeystoreError` with code `wrongState` in the wrong one; `vaultCode` states the reason.
 ///
 /// Whether this machine can verify the user now is not part of the stored state: `empty` and
 /// `emptyWithBiometrics`, `keychain` and `keychainUpgradable` differ only in that.
@@ -42,7 +42,7 @@ extension Vault {
             switch self {
             case .keychain(let vault), .keychainUpgradable(let vault): try vault.slot.read(in: nil)
             case .biometrics(let vault): try vault.read()
-            case .empty, .emptyWithBiometrics, .locked: throw wrongState()
+            case .empty, .emptyWithBiometrics, .locked: throw wrongState(for: .read)
             }
         }
     }
@@ -50,17 +50,17 @@ extension Vault {
     /// See `EmptyVault.storeToKeychain(credentials:)`.
     @available(*, noasync, message: "await the asynchronous function of the same name")
     public func storeToKeychain(credentials: Credentials) throws(KeystoreError) -> Vault {
-        try empty().storeToKeychain(credentials: credentials).wrap()
+        try empty(for: .storeToKeychain).storeToKeychain(credentials: credentials).wrap()
     }
 
     /// See `EmptyVault.storeToKeychain(credentials:)`.
     public func storeToKeychain(credentials: Credentials) async throws(KeystoreError) -> Vault {
-        try await empty().storeToKeychain(credentials: credentials).wrap()
+        try await empty(for: .storeToKeychain).storeToKeychain(credentials: credentials).wrap()
     }
 
     /// See ``EmptyVault/storeToBiometrics(credentials:)``.
     public func storeToBiometrics(credentials: Credentials) async throws(KeystoreError) -> Vault {
-        try await empty().storeToBiometrics(credentials: credentials).wrap()
+        try await empty(for: .storeToBiometrics).storeToBiometrics(credentials: credentials).wrap()
     }
 
     /// See `KeychainSecureVault.update(credentials:)` and
@@ -70,7 +70,7 @@ extension Vault {
         case .keychain(let vault), .keychainUpgradable(let vault):
             try await vault.update(credentials: credentials).wrap()
         case .biometrics(let vault): try await vault.update(credentials: credentials).wrap()
-        case .empty, .emptyWithBiometrics, .locked: throw wrongState()
+        case .empty, .emptyWithBiometrics, .locked: throw wrongState(for: .read)
         }
     }
 
@@ -78,29 +78,29 @@ extension Vault {
     public func upgrade() async throws(KeystoreError) -> Vault {
         switch self {
         case .keychain(let vault), .keychainUpgradable(let vault): try await vault.upgrade().wrap()
-        case .empty, .emptyWithBiometrics, .biometrics, .locked: throw wrongState()
+        case .empty, .emptyWithBiometrics, .biometrics, .locked: throw wrongState(for: .upgrade)
         }
     }
 
     /// See `BiometricsSecureVault.downgrade()`.
     @available(*, noasync, message: "await the asynchronous function of the same name")
     public func downgrade() throws(KeystoreError) -> Vault {
-        try open().downgrade().wrap()
+        try open(for: .downgrade).downgrade().wrap()
     }
 
     /// See `BiometricsSecureVault.downgrade()`.
     public func downgrade() async throws(KeystoreError) -> Vault {
-        try await open().downgrade().wrap()
+        try await open(for: .downgrade).downgrade().wrap()
     }
 
     /// See ``BiometricsSecureVault/lock()``.
     public func lock() throws(KeystoreError) -> Vault {
-        try open().lock().wrap()
+        try open(for: .lock).lock().wrap()
     }
 
     /// See ``LockedBiometricsSecureVault/unlock()``.
     public func unlock() async throws(KeystoreError) -> Vault {
-        guard case .locked(let vault) = self else { throw wrongState() }
+        guard case .locked(let vault) = self else { throw wrongState(for: .unlock) }
         return try await vault.unlock().wrap()
     }
 
@@ -110,7 +110,7 @@ extension Vault {
         case .biometrics(let vault): try await vault.reauthenticateOwner()
         case .locked(let vault): try await vault.reauthenticateOwner()
         case .empty, .emptyWithBiometrics, .keychain, .keychainUpgradable:
-            throw wrongState()
+            throw wrongState(for: .verifyOwner)
         }
     }
 
@@ -134,26 +134,30 @@ extension Vault {
         }
     }
 
-    private func empty() throws(KeystoreError) -> EmptyVault<Credentials> {
+    private func empty(
+        for call: VaultErrorCode.Call
+    ) throws(KeystoreError) -> EmptyVault<Credentials> {
         switch self {
         case .empty(let vault), .emptyWithBiometrics(let vault): return vault
-        case .keychain, .keychainUpgradable, .biometrics, .locked: throw wrongState()
+        case .keychain, .keychainUpgradable, .biometrics, .locked: throw wrongState(for: call)
         }
     }
 
-    private func open() throws(KeystoreError) -> BiometricsSecureVault<Credentials> {
-        guard case .biometrics(let vault) = self else { throw wrongState() }
+    private func open(
+        for call: VaultErrorCode.Call
+    ) throws(KeystoreError) -> BiometricsSecureVault<Credentials> {
+        guard case .biometrics(let vault) = self else { throw wrongState(for: call) }
         return vault
     }
 
-    private func wrongState() -> KeystoreError {
-        let state =
+    private func wrongState(for call: VaultErrorCode.Call) -> KeystoreError {
+        let state: VaultErrorCode.State =
             switch self {
-            case .empty, .emptyWithBiometrics: "empty"
-            case .keychain, .keychainUpgradable: "stored without biometrics"
-            case .biometrics: "unlocked"
-            case .locked: "locked"
+            case .empty, .emptyWithBiometrics: .empty
+            case .keychain, .keychainUpgradable: .keychain
+            case .biometrics: .unlocked
+            case .locked: .locked
             }
-        return slot.wrongState(state)
+        return slot.wrongState(state, for: call)
     }
 }

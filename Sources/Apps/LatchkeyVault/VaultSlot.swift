@@ -125,10 +125,14 @@ struct VaultSlot<Credentials: Codable & Sendable>: Sendable {
                 recovery: "Retrieve the vault again."))
     }
 
-    func wrongState(_ state: String) -> KeystoreError {
+    func wrongState(
+        _ state: VaultErrorCode.State, for call: VaultErrorCode.Call
+    ) -> KeystoreError {
         KeystoreError(
-            operation: "use the vault ‘\(key)’", code: .wrongState, reason: "the vault is \(state)",
-            recovery: "Retrieve the vault again, and use the calls of its state.")
+            operation: "use the vault ‘\(key)’", code: .wrongState,
+            reason: "the vault is \(state.rawValue)",
+            recovery: "Retrieve the vault again, and use the calls of its state.",
+            underlying: VaultErrorCode(call, in: state).underlying)
     }
 
     func named(_ verb: String, _ error: KeystoreError) -> KeystoreError {

@@ -28,7 +28,8 @@ struct LockTests {
             #expect(throws: wrongState) { try vault.read() }
             #expect(throws: wrongState) { try vault.wrap().credentials }
             await #expect(throws: wrongState) { try await vault.update(credentials: .june) }
-            await #expect(throws: wrongState) { try await vault.downgrade() }
+            let error = await #expect(throws: wrongState) { try await vault.downgrade() }
+            #expect(error?.vaultCode == .lockedWithBiometricsUseReset)
             #expect(name(of: vault.wrap()) == .locked)
         }
         let unlocked = try await locked.unlock()

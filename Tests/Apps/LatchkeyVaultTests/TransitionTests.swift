@@ -32,6 +32,29 @@ struct TransitionTests {
             }
         }
 
+        /// The case of the iOS library's error for a call that is refused.
+        func code(in state: StateName) -> VaultErrorCode? {
+            switch (state, self) {
+            case (.emptyWithBiometrics, _): .notEnabled
+            case (.keychainUpgradable, .storeToKeychain): .alreadyUsesKeychain
+            case (.keychainUpgradable, .storeToBiometrics):
+                .alreadySecuredByKeychainUseSecureFunction
+            case (.keychainUpgradable, .downgrade), (.keychainUpgradable, .lock),
+                (.keychainUpgradable, .reauthenticateOwner):
+                .notSecuredWithBiometrics
+            case (.keychainUpgradable, .unlock), (.biometrics, .unlock): .notLockedWithBiometrics
+            case (.biometrics, .storeToKeychain), (.biometrics, .storeToBiometrics),
+                (.biometrics, .upgrade):
+                .alreadySecuredWithBiometrics
+            case (.locked, .storeToKeychain), (.locked, .storeToBiometrics), (.locked, .upgrade):
+                .lockedWithBiometricsCannotEnable
+            case (.locked, .downgrade): .lockedWithBiometricsUseReset
+            case (.locked, .lock), (.locked, .update), (.locked, .credentials):
+                .alreadyLockedWithBiometrics
+            default: nil
+            }
+        }
+
         func perform(on vault: Vault<Login>) async throws -> Vault<Login> {
             switch self {
             case .storeToKeychain: return try await vault.storeToKeychain(credentials: .june)
@@ -68,7 +91,10 @@ struct TransitionTests {
         let start = try await Self.reach(state, space)
         guard let target = operation.target(from: state) else {
             let before = try scene.bytes()
-            await #expect(throws: wrongState) { try await operation.perform(on: start) }
+            let error = await #expect(throws: KeystoreError.self) {
+                try await operation.perform(on: start)
+            }
+            #expect(error == wrongState && error?.vaultCode == operation.code(in: state))
             #expect(try scene.bytes() == before)
             #expect(name(of: vault(in: space)) == state)
             return
