@@ -121,8 +121,7 @@ extension Container {
             let session = LoginSession(
                 userID: userID, refreshToken: refreshToken, idToken: tokens.idToken,
                 boundKey: server.prover?.key.id, access: access)
-            // A logout of another program can have deleted the key's row during the login.
-            let key = server.prover.map { rows.put(dpop: $0.key.key, ifGeneration: nil) }
+            let key = try await insertion(of: server.prover)
             let names = LoginRows.put(
                 lastUser: user, hasStoredSession: configuration.tokenStorage == .persistent)
             _ = try await store(session, names + [key].compactMap(\.self), ifGeneration: nil)

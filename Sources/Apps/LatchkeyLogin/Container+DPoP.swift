@@ -21,32 +21,13 @@ extension Container {
     ///   `invalidInput` for a request that goes neither over `https` nor to this machine.
     public func authorizeRequest(_ request: inout HTTPRequest, nonce: String? = nil) async throws {
         do {
-            let url = "\(request.scheme ?? "")://\(request.authority ?? "")\(request.path ?? "")"
-            guard Endpoint(url) != nil else {
-                throw LoginError(.invalidAddress(url))
-            }
+            let resource = try ResourceRequest<LoginErrorCode>(request)
             let (session, access) = try await accessibleSession()
-            var authorized = request
-            authorized.headerFields[.authorization] = access.authorization
-            if access.isBound {
-                try await addProof(to: &authorized, nonce: nonce, of: session)
-            }
-            request = authorized
+            request = try await resource.authorized(
+                by: access.authorization,
+                with: access.isBound ? boundProver(of: session) : nil, nonce: nonce)
         } catch {
             throw error.during("authorize a request")
-        }
-    }
-
-    private func addProof(to request: inout HTTPRequest, nonce: String?, of session: LoginSession)
-        async throws
-    {
-        guard let prover = try await boundProver(of: session) else {
-            throw LoginError(.proof(.lostKey(nil)))
-        }
-        do throws(KeystoreError) {
-            try await prover.addProof(to: &request, nonce: nonce)
-        } catch {
-            throw LoginError(.proof(DPoPFailure(error)))
         }
     }
 
@@ -56,7 +37,9 @@ extension Container {
     func boundProver(of session: LoginSession?) async throws -> DPoPProver? {
         guard let id = session?.boundKey else { return nil }
         if let lastProver, lastProver.key.id == id { return lastProver }
-        guard let key = try await rows.dpopKey(for: sessionPrompt)?.key, key.id == id else {
+        guard let key = try await dpopRow.stored(for: sessionPrompt, authorizedBy: presence),
+            key.id == id
+        else {
             throw LoginError(.proof(.lostKey(nil)))
         }
         return use(key)
@@ -69,34 +52,30 @@ extension Container {
         -> LoginEndpoints
     {
         guard server.metadata.bindsTokens else { return server }
-        return LoginEndpoints(
-            client: server.client.proving(with: try await loginProver(for: prompt)),
-            device: server.device)
+        let key = try await dpopRow.storedOrNew(for: prompt, authorizedBy: presence)
+        let prover = key.map { key in
+            lastProver.flatMap { $0.key.id == key.id ? $0 : nil } ?? use(key)
+        }
+        return LoginEndpoints(client: server.client.proving(with: prover), device: server.device)
     }
 
-    /// Creates and stores the key if there is none. A stored key of another server is replaced.
-    private func loginProver(for prompt: PromptContext) async throws -> DPoPProver? {
-        let stored = try await rows.dpopKey(for: prompt)
-        if let key = stored?.key {
-            return lastProver?.key.id == key.id ? lastProver : use(key)
+    /// The change that stores the key of a new session again: a logout of another program can have
+    /// deleted its row during the login.
+    ///
+    /// - Throws: ``LoginError`` with code `unauthenticated` if another program has replaced the key.
+    func insertion(of prover: DPoPProver?) async throws -> RecordChange? {
+        guard let prover else { return nil }
+        do {
+            return try await dpopRow.insertion(of: prover.key.key)
+        } catch let failure as DPoPFailure {
+            throw LoginError(.proof(failure))
         }
-        let made: HardwareKey
-        do throws(KeystoreError) {
-            made = try await records.createKey(
-                KeyRequest(policy: .none, label: endpoint.authority, prompt: prompt),
-                revocably: .never, authorizedBy: presence
-            ).key
-        } catch {
-            guard error.code == .unsupported else { throw error }
-            return nil
-        }
-        let change = rows.put(dpop: made, ifGeneration: stored?.generation ?? 0)
-        guard try await rows.applyUnlessChanged([change], for: prompt) != nil else {
-            // Another program stored its key first.
-            try? await records.discard(made)
-            return try await loginProver(for: prompt)
-        }
-        return use(made)
+    }
+
+    private var dpopRow: DPoPKeyRow {
+        DPoPKeyRow(
+            LoginRows.dpopID, kind: "login.dpop", attributes: rows.server.attributes,
+            label: endpoint.authority, in: records)
     }
 
     private func use(_ key: HardwareKey) -> DPoPProver {
@@ -112,8 +91,6 @@ extension Container {
             return
         }
         lastProver = nil
-        _ = try? await rows.applyUnlessChanged(
-            [.delete(LoginRows.dpopID, ifGeneration: nil)], for: sessionPrompt)
-        try? await records.discard(prover.key.key)
+        await dpopRow.forget(prover.key.key, for: sessionPrompt, authorizedBy: presence)
     }
 }

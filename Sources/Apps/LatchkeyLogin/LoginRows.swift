@@ -83,15 +83,6 @@ struct LoginRows: Sendable {
         return session
     }
 
-    /// The key to which tokens are bound, and the generation of its row. The key is nil if it is
-    /// another server's.
-    func dpopKey(for prompt: PromptContext) async throws -> (key: HardwareKey?, generation: Int)? {
-        let found = try await records.read(Self.dpopID, for: prompt, authorizedBy: presence)
-        guard let record = found?.record else { return nil }
-        let isOfServer = LoginServer(record.attributes) == server
-        return (isOfServer ? record.key : nil, record.generation)
-    }
-
     /// An ID token of the key's owner, current or expired, or nil.
     func hint(for prompt: PromptContext) async throws -> String? {
         try await read(Self.hintID, for: prompt)?.payload?.text
@@ -168,12 +159,6 @@ struct LoginRows: Sendable {
         if requiresAudience { own[Self.audience] = Self.audienceRequired }
         let record = Record(
             id: Self.keyID, kind: "login.key", attributes: attributes(own), key: key)
-        return .put(record, payload: nil, ifGeneration: ifGeneration)
-    }
-
-    func put(dpop key: HardwareKey, ifGeneration: Int?) -> RecordChange {
-        let record = Record(
-            id: Self.dpopID, kind: "login.dpop", attributes: server.attributes, key: key)
         return .put(record, payload: nil, ifGeneration: ifGeneration)
     }
 

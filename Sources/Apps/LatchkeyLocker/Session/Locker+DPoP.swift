@@ -21,30 +21,16 @@ extension Locker {
     public func authorizeRequest(
         _ request: inout HTTPRequest, nonce: String? = nil
     ) async throws(ErsteGroupAuthError) {
-        let operation = "authorize a request"
-        let url = "\(request.scheme ?? "")://\(request.authority ?? "")\(request.path ?? "")"
-        guard Endpoint(url) != nil else {
-            throw ErsteGroupAuthError(
-                operation: operation, code: .invalidInput,
-                reason: "the request's URL is neither https nor on this machine",
-                recovery: "Use an https address.")
-        }
-        guard let token = authSessionStatus.accessToken,
-            let authorization = token.handle.authorization
-        else { throw ErsteGroupAuthError.refusal(.notActive).during(operation) }
-        var authorized = request
-        authorized.headerFields[.authorization] = authorization.text
-        if token.handle.isBound {
-            guard let prover = dpopProver.withLock({ $0 }) else {
-                throw ErsteGroupAuthError(.proof(.lostKey(nil))).during(operation)
+        do throws(ErsteGroupAuthError) {
+            let resource = try ResourceRequest<ErsteGroupAuthErrorCode>(request)
+            guard let authorization = authSessionStatus.accessToken?.handle.authorization else {
+                throw ErsteGroupAuthError.refusal(.notActive)
             }
-            do throws(KeystoreError) {
-                try await prover.addProof(to: &authorized, nonce: nonce)
-            } catch {
-                throw ErsteGroupAuthError(.proof(DPoPFailure(error))).during(operation)
-            }
+            request = try await resource.authorized(
+                by: authorization.text, with: dpopProver.withLock { $0 }, nonce: nonce)
+        } catch {
+            throw error.during("authorize a request")
         }
-        request = authorized
     }
 
     /// The server for a request for tokens, with the key to which it binds them.
@@ -59,33 +45,15 @@ extension Locker {
     /// Reads or creates the key. Hardware without keys that sign without user verification has
     /// none: a server that requires a proof then refuses the request.
     private func useKey(of issuer: String, _ context: FlowContext) async throws {
-        let records = configuration.records
-        let server = ["issuer": issuer, "client": configuration.clientID]
-        let stored = try await records.read(
-            LockerRows.dpopID, for: context.prompt, authorizedBy: NobodyPresent())?.record
-        if let stored, let key = stored.key, stored.attributes == server { return use(key) }
-        let made: HardwareKey
-        do throws(KeystoreError) {
-            made = try await records.createKey(
-                KeyRequest(policy: .none, label: issuer, prompt: context.prompt),
-                revocably: .never, authorizedBy: context.presence
-            ).key
-        } catch {
-            guard error.code == .unsupported else { throw error }
-            return
+        let row = DPoPKeyRow(
+            LockerRows.dpopID, kind: "locker.dpop",
+            attributes: ["issuer": issuer, "client": configuration.clientID], label: issuer,
+            in: configuration.records)
+        if let key = try await row.storedOrNew(
+            for: context.prompt, authorizedBy: context.presence)
+        {
+            use(key)
         }
-        let record = Record(
-            id: LockerRows.dpopID, kind: "locker.dpop", attributes: server, key: made)
-        do throws(KeystoreError) {
-            _ = try await store(
-                [.put(record, payload: nil, ifGeneration: stored?.generation ?? 0)], context)
-        } catch {
-            try? await records.discard(made)
-            guard error.code == .conflict else { throw error }
-            // Another program stored its key first.
-            return try await useKey(of: issuer, context)
-        }
-        use(made)
     }
 
     private func use(_ key: HardwareKey) {
