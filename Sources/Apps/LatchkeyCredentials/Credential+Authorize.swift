@@ -13,46 +13,32 @@ extension Credential {
     /// that answers 401 and a `DPoP-Nonce` requires its nonce: call this again with that nonce, and
     /// repeat the request once.
     ///
-    /// - Parameter nonce: The latest `DPoP-Nonce` of the server, if it sent one.
-    /// - Throws: ``CredentialError``; `refused` for a request that goes neither over `https` nor to
-    ///   this machine, `signInAgain` if the key of the token is lost.
-    public func authorize(_ request: inout HTTPRequest, nonce: String? = nil) async throws {
-        let operation = "authorize the request"
-        let url = "\(request.scheme ?? "")://\(request.authority ?? "")\(request.path ?? "")"
-        guard Endpoint(url) != nil else {
-            throw CredentialError(
-                operation: operation, code: .refused,
-                reason: "the request's URL is neither https nor on this machine",
-                recovery: "Use an https address.")
-        }
-        let unauthorized = request
-        request = try await withUsableToken(operation) { token in
-            try await self.authorizing(unauthorized, with: token, nonce: nonce)
-        }
-    }
-
-    private func authorizing(_ request: HTTPRequest, with token: Token, nonce: String?)
-        async throws(CredentialError) -> HTTPRequest
-    {
-        var request = request
-        request.headerFields[.authorization] = try token.authorization
-        guard token.needsProof else { return request }
-        guard let prover = try await store.keys.prover(of: token.context) else {
-            throw CredentialError(.proof(.lostKey(nil)))
-        }
-        do throws(KeystoreError) {
-            try await prover.addProof(to: &request, nonce: nonce)
+    /// - Parameters:
+    ///   - nonce: The latest `DPoP-Nonce` of the server, if it sent one.
+    ///   - reason: The reason in the prompt: see ``token(reason:)``.
+    /// - Throws: ``CredentialError``; `invalidInput` for a request that goes neither over `https` nor
+    ///   to this machine, `signInAgain` if the key of the token is lost.
+    public func authorize(
+        _ request: inout HTTPRequest, nonce: String? = nil, reason: String? = nil
+    ) async throws {
+        do {
+            let resource = try ResourceRequest<CredentialErrorCode>(request)
+            request = try await withUsableToken("authorize the request", reason) { token in
+                try await resource.authorized(
+                    by: token.authorization,
+                    with: token.needsProof ? self.store.keys.prover(of: token.context) : nil,
+                    nonce: nonce)
+            }
         } catch {
-            throw CredentialError(.proof(DPoPFailure(error)))
+            throw error.during("authorize the request")
         }
-        return request
     }
 
     /// Performs an operation with a valid token. Prompts at most once.
-    private func withUsableToken<R>(_ operation: String, _ body: (Token) async throws -> R)
-        async throws -> R
-    {
-        try await perform(operation) {
+    private func withUsableToken<R>(
+        _ operation: String, _ reason: String?, _ body: (Token) async throws -> R
+    ) async throws -> R {
+        try await perform(operation, reason) {
             do {
                 try await refreshIfNeeded()
             } catch {
@@ -80,19 +66,25 @@ extension Credential {
     /// Requests the user's claims from the server. An access token that is about to expire is
     /// refreshed first.
     ///
+    /// - Parameter reason: The reason in the prompt: see ``token(reason:)``.
     /// - Throws: ``CredentialError``.
-    public func userInfo() async throws -> UserInfo {
-        try await withUsableToken("fetch the user's data") { token in
+    public func userInfo(reason: String? = nil) async throws -> UserInfo {
+        try await withUsableToken("fetch the user's data", reason) { token in
             try await self.store.server(of: token.context).userInfo(token)
         }
     }
 
     /// Requests the state of one of the token's secrets (RFC 7662).
     ///
+    /// - Parameters:
+    ///   - kind: The secret.
+    ///   - reason: The reason in the prompt: see ``token(reason:)``.
     /// - Throws: ``CredentialError``; `unsupported` if the server has no introspection endpoint,
     ///   `missingToken`.
-    public func introspect(_ kind: Token.Kind = .accessToken) async throws -> TokenIntrospection {
-        let token = try await token
+    public func introspect(
+        _ kind: Token.Kind = .accessToken, reason: String? = nil
+    ) async throws -> TokenIntrospection {
+        let token = try await token(reason: reason)
         do {
             return try await store.server(of: token.context).introspect(kind, of: token)
         } catch {

@@ -8,6 +8,7 @@ extension Credential {
     /// Cancelling a task does not cancel the refresh. The credential's id, and the parts that the
     /// server does not renew, stay.
     ///
+    /// - Parameter reason: The reason in the prompt: see ``token(reason:)``.
     /// - Returns: The new token.
     /// - Throws: ``CredentialError``: `missingToken` without a refresh token, `signInAgain` if the
     ///   server no longer accepts it, `network`, `notFound` if the credential was removed;
@@ -16,10 +17,10 @@ extension Credential {
     ///   old token then stays in use. The server's response is stored, sealed (in memory if the
     ///   store fails). The next refresh validates it again, and uses its refresh token.
     @discardableResult
-    public func refresh() async throws -> Token {
+    public func refresh(reason: String? = nil) async throws -> Token {
         try await store.refreshes.join(id) {
             do {
-                let token = try await self.refreshInTurn()
+                let token = try await self.refreshInTurn(reason)
                 self.store.publish(.refreshed(self))
                 return token
             } catch {
@@ -33,28 +34,31 @@ extension Credential {
     /// clock was set back. Decides that without opening it. A token without an expiry or a refresh
     /// token is not refreshed.
     ///
-    /// - Parameter graceInterval: How many seconds before the expiry; nil for the store's. At most
-    ///   half of the token's lifetime counts, so that a short-lived token is not refreshed all the
-    ///   time.
-    public func refreshIfNeeded(graceInterval: TimeInterval? = nil) async throws {
+    /// - Parameters:
+    ///   - graceInterval: How many seconds before the expiry; nil for the store's. At most half of
+    ///     the token's lifetime counts, so that a short-lived token is not refreshed all the time.
+    ///   - reason: The reason in the prompt: see ``token(reason:)``.
+    public func refreshIfNeeded(
+        graceInterval: TimeInterval? = nil, reason: String? = nil
+    ) async throws {
         let metadata = try metadata
         guard metadata.isRefreshable else { return }
         let grace = graceInterval ?? store.configuration.graceInterval
         let now = store.configuration.clock.now
         guard let due = RefreshSchedule.dueDate(of: metadata, grace: grace, at: now) else { return }
-        if now >= due { try await refresh() }
+        if now >= due { try await refresh(reason: reason) }
     }
 
     /// Only one process at a time refreshes: a server may accept a refresh token once, and treat a
     /// second use as theft.
-    private func refreshInTurn() async throws -> Token {
+    private func refreshInTurn(_ reason: String?) async throws -> Token {
         let operation = "refresh the credential"
         guard try metadata.isRefreshable else {
             throw CredentialError.missing("refresh token").during(operation)
         }
         let (rows, id) = (store.rows, id)
         let seen = try await store.disk.run { try rows.tokenGeneration(id) }
-        return try await perform(operation) {
+        return try await perform(operation, reason) {
             try await store.records.exclusively(on: "credential \(id)") {
                 try await refreshAlone(after: seen)
             }
@@ -196,11 +200,14 @@ extension Credential {
                 security: stored.protection.policy,
                 copying: store.configuration.copiedClaims)
             let isPlain = stored.protection == .device
+            // A refresh keeps the key. Its row stays while a credential is bound to it.
+            let keepsKey =
+                CredentialRows.boundKey(of: existing)?.thumbprint == token.context.boundKey
             try store.records.applyNow(
                 [
                     CredentialRows.replacement(stored, with: token),
                     .put(metadata, payload: nil, ifGeneration: existing.generation), rest,
-                ] + store.keys.insertion(of: token.context),
+                ] + (keepsKey ? [] : store.keys.insertion(of: token.context)),
                 classes: isPlain ? [.expectNone(prefix: CredentialRows.classes(id).prefix)] : [])
         }
         store.refreshes.setUnsaved(nil, id)

@@ -20,11 +20,14 @@ extension Credential {
     /// secret is removed. Each revocation is stored at once. If a later step fails, the call
     /// throws, and the credential keeps the other secrets and can be revoked again.
     ///
+    /// - Parameters:
+    ///   - type: The secrets to revoke.
+    ///   - reason: The reason in the prompt: see ``token(reason:)``.
     /// - Throws: ``CredentialError``: `missingToken` for a secret that the token does not have,
     ///   `unsupported` if the server has no revocation endpoint, `oauthError`, `network`;
     ///   `KeystoreError`.
-    public func revoke(type: RevokeType = .all) async throws {
-        try await perform("revoke the credential") {
+    public func revoke(type: RevokeType = .all, reason: String? = nil) async throws {
+        try await perform("revoke the credential", reason) {
             try await store.records.exclusively(on: "credential \(id)") {
                 try await revokeAlone(type)
             }
@@ -43,7 +46,7 @@ extension Credential {
         let server = store.server(of: latest.context)
         for kind in kinds {
             try await server.revoke(kind, of: latest)
-            if let shown = stored.token[kind], shown != latest[kind] {
+            if let shown = stored.token.token(of: kind), shown != latest.token(of: kind) {
                 try await server.revoke(kind, of: stored.token)
             }
             if isRemoved, kind == kinds.last { break }
@@ -63,8 +66,8 @@ extension Credential {
             case .refreshToken: .refreshToken
             case .deviceSecret: .deviceSecret
             }
-        guard let kind else { return Token.Kind.allCases.filter { token[$0] != nil } }
-        guard token[kind] != nil else { throw .missing(kind.words) }
+        guard let kind else { return Token.Kind.allCases.filter { token.token(of: $0) != nil } }
+        guard token.token(of: kind) != nil else { throw .missing(kind.words) }
         return [kind]
     }
 }
@@ -73,13 +76,15 @@ extension Credential {
     /// Replaces the token with the token of a new login, for example after a refresh failed with
     /// `signInAgain`. The credential's id, tags and policy stay, and it stays the default.
     ///
-    /// The old token is not revoked: see ``revoke(type:)``. Prompts if the credential has a policy.
+    /// The old token is not revoked: see ``revoke(type:reason:)``. Prompts if the credential has a policy.
     ///
-    /// - Parameter token: The new token. Its id is ignored.
+    /// - Parameters:
+    ///   - token: The new token. Its id is ignored.
+    ///   - reason: The reason in the prompt: see ``token(reason:)``.
     /// - Throws: ``CredentialError``: `refused` if the ID tokens name different users, `notFound`
     ///   if the credential was removed. `KeystoreError`.
-    public func replace(with token: Token) async throws {
-        try await perform("replace the token") {
+    public func replace(with token: Token, reason: String? = nil) async throws {
+        try await perform("replace the token", reason) {
             try await store.records.exclusively(on: "credential \(id)") {
                 let stored = try await stored
                 guard stored.token.isOfSameUser(as: token) else {

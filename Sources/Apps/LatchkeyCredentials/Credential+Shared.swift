@@ -68,25 +68,29 @@ extension Credential {
     /// Stores a token that the hardware opens only after the user verification of `security`. The
     /// first token with a PIN prompts for a new PIN; later ones prompt for that PIN.
     ///
+    /// - Parameter reason: The reason in the prompt, as the end of "APPLICATION asks for your PIN to
+    ///   …". If nil, it names the token's server.
     /// - Throws: ``CredentialError`` with code `duplicate`; `KeystoreError`, `unsupported` if the
     ///   hardware can't enforce the policy.
     @discardableResult
     public static func store(
-        token: Token, tags: [String: String] = [:], security: AccessPolicy
+        token: Token, tags: [String: String] = [:], security: AccessPolicy, reason: String? = nil
     ) async throws -> Credential {
-        try await requiredStorage.store(token, tags: tags, security: security)
+        try await requiredStorage.store(token, tags: tags, security: security, reason: reason)
     }
 
     /// Stores a token as the other function of this name does. The default policy is
     /// `.userPresence` if a fingerprint can be checked on this machine now, otherwise `.pin`.
     ///
-    /// - Parameter security: nil for the default policy. `.none` is `AccessPolicy.none`: no user
-    ///   verification.
+    /// - Parameters:
+    ///   - security: nil for the default policy. `.none` is `AccessPolicy.none`: no user
+    ///     verification.
+    ///   - reason: The reason in the prompt; if nil, it names the token's server.
     @discardableResult @_disfavoredOverload
     public static func store(
-        token: Token, tags: [String: String] = [:], security: AccessPolicy?
+        token: Token, tags: [String: String] = [:], security: AccessPolicy?, reason: String? = nil
     ) async throws -> Credential {
-        try await requiredStorage.store(token, tags: tags, security: security)
+        try await requiredStorage.store(token, tags: tags, security: security, reason: reason)
     }
 
     /// The stored credential with the token's id. Stores the token if it is not stored. Every call
@@ -98,21 +102,33 @@ extension Credential {
         return credential
     }
 
-    /// The credential with this id. While it is in use, every call returns the same object.
+    /// The credential with this id. While it is in use, every call returns the same object. Does not
+    /// prompt.
     ///
+    /// - Parameter prompt: The reason in the prompts of later calls of this object that have no
+    ///   reason of their own, as the end of "APPLICATION asks for your PIN to …". nil changes
+    ///   nothing. A task that shares the object and needs its own text passes it to each call.
     /// - Returns: nil if it is not stored.
-    public static func with(id: String) throws -> Credential? {
-        try requiredStorage.credential(id: id)
+    public static func with(id: String, prompt: String? = nil) throws -> Credential? {
+        try requiredStorage.credential(id: id)?.prompting(prompt)
+    }
+
+    /// The credential, with a text for the prompts of later calls.
+    private func prompting(_ text: String?) -> Credential {
+        if let text { prompt.withLock { $0 = text } }
+        return self
     }
 
     /// The credentials that match, oldest first. Opens no token, does not prompt, and reads only
     /// the matching rows.
     ///
     /// Rows that can't be read are left out, and reported as ``CredentialEvent/unreadable(_:)``.
-    public static func find(where query: (CredentialAttributes) -> CredentialQuery) throws
-        -> [Credential]
-    {
-        try requiredStorage.find(where: query)
+    ///
+    /// - Parameter prompt: As in ``with(id:prompt:)``, for each of the credentials.
+    public static func find(
+        where query: (CredentialAttributes) -> CredentialQuery, prompt: String? = nil
+    ) throws -> [Credential] {
+        try requiredStorage.find(where: query).map { $0.prompting(prompt) }
     }
 
     /// The credentials whose metadata satisfies `isIncluded`, oldest first. Opens no token and does
@@ -124,11 +140,13 @@ extension Credential {
     /// once.
     ///
     /// Rows that can't be read are left out, and reported as ``CredentialEvent/unreadable(_:)``.
+    ///
+    /// - Parameter prompt: As in ``with(id:prompt:)``, for each of the credentials.
     @_disfavoredOverload
-    public static func find(where isIncluded: (Token.Metadata) throws -> Bool) throws
-        -> [Credential]
-    {
-        try requiredStorage.find(where: isIncluded)
+    public static func find(
+        where isIncluded: (Token.Metadata) throws -> Bool, prompt: String? = nil
+    ) throws -> [Credential] {
+        try requiredStorage.find(where: isIncluded).map { $0.prompting(prompt) }
     }
 
     /// The ids of all credentials, in the order in which they were stored. Does not read their

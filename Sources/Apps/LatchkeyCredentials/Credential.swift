@@ -11,6 +11,8 @@ public final class Credential: Sendable, Identifiable {
     public let id: String
     let store: CredentialStore
     let refresher = Mutex<Task<Void, Never>?>(nil)
+    /// The reason in the prompts of calls that have none.
+    let prompt = Mutex<String?>(nil)
 
     init(id: String, store: CredentialStore) {
         self.id = id
@@ -28,9 +30,17 @@ public final class Credential: Sendable, Identifiable {
     ///   `damaged` if a row was changed by another program, `cancelled`, `wrongProof`, `lockedOut`,
     ///   `wrongDevice`.
     public var token: Token {
-        get async throws {
-            try await perform("use the token") { try await stored.token }
-        }
+        get async throws { try await token(reason: nil) }
+    }
+
+    /// The token, as the property of this name, with a text for the prompt.
+    ///
+    /// - Parameter reason: The reason in the prompt, as the end of "APPLICATION asks for your PIN to
+    ///   …". If it is nil here and in the other calls of a credential, the prompt has the text of
+    ///   ``with(id:prompt:)`` or ``find(where:prompt:)-((CredentialAttributes)->CredentialQuery,_)``,
+    ///   otherwise it names the operation.
+    public func token(reason: String?) async throws -> Token {
+        try await perform("use the token", reason) { try await stored.token }
     }
 
     /// The metadata. Does not open the token.
@@ -86,7 +96,7 @@ public final class Credential: Sendable, Identifiable {
     }
 
     /// Removes the credential from the store. Does not prompt or use the hardware, and sends no
-    /// request: see ``revoke(type:)``.
+    /// request: see ``revoke(type:reason:)``.
     public func remove() throws {
         do { try store.remove(self) } catch { throw error.during("remove the credential") }
         automaticRefresh = false
@@ -96,11 +106,17 @@ public final class Credential: Sendable, Identifiable {
 
     /// Performs a public call with the token's keys open. May prompt before `body`.
     ///
-    /// - Parameter operation: The operation in the prompt and in errors, as a verb phrase.
-    func perform<R>(_ operation: String, _ body: () async throws -> R) async throws -> R {
+    /// - Parameters:
+    ///   - operation: The operation in errors, as a verb phrase, and in the prompt if the app has
+    ///     given no text for it.
+    ///   - reason: The app's text for the prompt of this call.
+    func perform<R>(
+        _ operation: String, _ reason: String? = nil, _ body: () async throws -> R
+    ) async throws -> R {
+        let text = reason ?? prompt.withLock { $0 } ?? operation
         do {
             return try await store.unlocked.withOpen(
-                protection, for: store.prompt(operation), authorizedBy: store.presence, body)
+                protection, for: store.prompt(text), authorizedBy: store.presence, body)
         } catch {
             // The key is deleted together with its credential.
             if (error as? KeystoreError)?.code == .notFound, try !store.rows.exists(id) {

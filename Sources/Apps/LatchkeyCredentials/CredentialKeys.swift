@@ -51,31 +51,8 @@ final class CredentialKeys: Sendable {
         _ context: Token.Context, for prompt: PromptContext,
         authorizedBy presence: any PresenceAuthority
     ) async throws -> DPoPKey? {
-        let id = Self.row(of: context)
-        if let stored = try await records.read(id, for: prompt, authorizedBy: presence)?.record.key
-        {
-            return prover(stored).key
-        }
-        let made: HardwareKey
-        do throws(KeystoreError) {
-            made = try await records.createKey(
-                KeyRequest(policy: .none, label: Self.label(of: context), prompt: prompt),
-                revocably: .never, authorizedBy: presence
-            ).key
-        } catch {
-            guard error.code == .unsupported else { throw error }
-            return nil
-        }
-        do throws(KeystoreError) {
-            _ = try await records.apply(
-                [Self.put(made, context, ifGeneration: 0)], for: prompt, authorizedBy: presence)
-        } catch {
-            try? await records.discard(made)
-            guard error.code == .conflict else { throw error }
-            // Another program stored its key first.
-            return try await key(context, for: prompt, authorizedBy: presence)
-        }
-        return prover(made).key
+        try await row(of: context).storedOrNew(for: prompt, authorizedBy: presence)
+            .map { prover($0).key }
     }
 
     /// The prover of the key to which tokens are bound; nil for tokens that are not bound.
@@ -86,9 +63,8 @@ final class CredentialKeys: Sendable {
         if let known = provers.withLock({ $0[thumbprint] }) { return known }
         let key: HardwareKey?
         do throws(KeystoreError) {
-            key = try await records.read(
-                Self.row(of: context), for: PromptContext(reason: "use the credential"),
-                authorizedBy: NobodyPresent())?.record.key
+            key = try await row(of: context).stored(
+                for: PromptContext(reason: "use the credential"))
         } catch {
             throw CredentialError(.proof(DPoPFailure(error)))
         }
@@ -98,13 +74,20 @@ final class CredentialKeys: Sendable {
         return prover(key)
     }
 
-    /// The change that stores the key of a new token again: removing the last other credential can
-    /// have deleted it during the login. Empty for a key that this process has not used.
-    func insertion(of context: Token.Context) -> [RecordChange] {
+    /// The change that stores the key of a new token again: see ``DPoPKeyRow/insertion(of:)``. Empty
+    /// for a key that this process has not used.
+    ///
+    /// - Throws: ``CredentialError`` with code `signInAgain` if another program has replaced the key
+    ///   since the login began.
+    func insertion(of context: Token.Context) throws -> [RecordChange] {
         guard let thumbprint = context.boundKey,
             let key = provers.withLock({ $0[thumbprint] })?.key.key
         else { return [] }
-        return [Self.put(key, context, ifGeneration: nil)]
+        do {
+            return [try row(of: context).insertionNow(of: key)]
+        } catch let failure as DPoPFailure {
+            throw CredentialError(.proof(failure))
+        }
     }
 
     /// The key of a credential that is removed, if no other credential is bound to it, and the
@@ -115,12 +98,9 @@ final class CredentialKeys: Sendable {
         else { return nil }
         let others = try records.findNow(
             CredentialRows.kind, where: CredentialRows.query(boundKey: thumbprint))
-        let id = Self.row(of: context)
-        guard others.unreadable.isEmpty, others.records.allSatisfy({ $0.id == credential }),
-            let record = try records.metadataNow(id), let key = record.key,
-            key.publicKey.thumbprint == thumbprint
+        guard others.unreadable.isEmpty, others.records.allSatisfy({ $0.id == credential })
         else { return nil }
-        return (key, .delete(id, ifGeneration: record.generation))
+        return try row(of: context).deletion(ofKey: thumbprint)
     }
 
     /// Deletes a key from the hardware in the background, after its row: a token keeps keys.
@@ -138,21 +118,11 @@ final class CredentialKeys: Sendable {
         }
     }
 
-    private static func put(_ key: HardwareKey, _ context: Token.Context, ifGeneration: Int?)
-        -> RecordChange
-    {
-        .put(
-            Record(id: row(of: context), kind: kind, key: key), payload: nil,
-            ifGeneration: ifGeneration)
-    }
-
     /// The row of a server and client. An issuer contains no line feed.
-    private static func row(of context: Token.Context) -> RecordID {
+    private func row(of context: Token.Context) -> DPoPKeyRow {
         let name = MessageDigest(sha256: "\(context.issuer)\n\(context.clientID)".utf8)
-        return RecordID(rawValue: "\(kind).\(Base64URL.encode(name.bytes))")
-    }
-
-    private static func label(of context: Token.Context) -> String? {
-        Endpoint(context.issuer)?.authority
+        return DPoPKeyRow(
+            RecordID(rawValue: "\(Self.kind).\(Base64URL.encode(name.bytes))"), kind: Self.kind,
+            label: Endpoint(context.issuer)?.authority, in: records)
     }
 }

@@ -76,7 +76,7 @@ struct CredentialServer: Sendable {
     ///
     /// - Throws: ``CredentialError``; `unsupported` if the server has no revocation endpoint.
     func revoke(_ kind: Token.Kind, of token: Token) async throws(CredentialError) {
-        guard let secret = token[kind] else { throw .missing(kind.words) }
+        guard let secret = token.token(of: kind) else { throw .missing(kind.words) }
         try await client.revoke(secret, hint: kind.name)
     }
 
@@ -86,7 +86,7 @@ struct CredentialServer: Sendable {
     func introspect(_ kind: Token.Kind, of token: Token) async throws(CredentialError)
         -> TokenIntrospection
     {
-        guard let secret = token[kind] else { throw .missing(kind.words) }
+        guard let secret = token.token(of: kind) else { throw .missing(kind.words) }
         let body = try await client.introspect(secret, hint: kind.name)
         guard let answer = TokenIntrospection(body) else { throw CredentialError(.malformed) }
         return answer
@@ -107,6 +107,22 @@ struct CredentialServer: Sendable {
             throw .invalidResponse("the server's response is for another user")
         }
         return user
+    }
+
+    /// What an app's own login needs of the server's metadata.
+    var configuration: OpenIdConfiguration {
+        get async throws(CredentialError) {
+            let client = try await client
+            let tokenEndpoint = try client.endpoint(.token)
+            guard let configuration = OpenIdConfiguration(client.metadata, tokenEndpoint) else {
+                throw CredentialError(.malformed)
+            }
+            return configuration
+        }
+    }
+
+    var keySet: JWKS {
+        get async throws(CredentialError) { try await providers.keys(of: client) }
     }
 
     /// The client without the key of its tokens: revoking a token needs no proof.

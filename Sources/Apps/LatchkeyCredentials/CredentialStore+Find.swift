@@ -2,13 +2,13 @@ internal import FoundationEssentials
 internal import Latchkey
 
 extension CredentialStore {
-    /// See ``Credential/find(where:)-((CredentialAttributes)->CredentialQuery)``.
+    /// See ``Credential/find(where:prompt:)-((CredentialAttributes)->CredentialQuery,_)``.
     package func find(where query: (CredentialAttributes) -> CredentialQuery) throws -> [Credential]
     {
         try metadata(where: query).map { credential(stored: $0.id) }
     }
 
-    /// See ``Credential/find(where:)-((Token.Metadata)->Bool)``.
+    /// See ``Credential/find(where:prompt:)-((Token.Metadata)->Bool,_)``.
     @_disfavoredOverload
     package func find(where isIncluded: (Token.Metadata) throws -> Bool) throws -> [Credential] {
         var found: [(id: String, createdAt: Date)] = []

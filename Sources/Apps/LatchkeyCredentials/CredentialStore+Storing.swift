@@ -7,36 +7,38 @@ extension CredentialStore {
         do { return try insert(token, tags) } catch { throw error.during("store the token") }
     }
 
-    /// See ``Credential/store(token:tags:security:)``.
+    /// See ``Credential/store(token:tags:security:reason:)``.
     @discardableResult
     package func store(
-        _ token: Token, tags: [String: String] = [:], security: AccessPolicy
+        _ token: Token, tags: [String: String] = [:], security: AccessPolicy,
+        reason: String? = nil
     ) async throws -> Credential {
         do {
-            return try await store(token, tags, under: security)
+            return try await store(token, tags, under: security, reason)
         } catch {
             throw error.during("store the token")
         }
     }
 
-    /// See ``Credential/store(token:tags:security:)-(_,_,AccessPolicy?)``.
+    /// See ``Credential/store(token:tags:security:reason:)-(_,_,AccessPolicy?,_)``.
     @discardableResult @_disfavoredOverload
     package func store(
-        _ token: Token, tags: [String: String] = [:], security: AccessPolicy?
+        _ token: Token, tags: [String: String] = [:], security: AccessPolicy?,
+        reason: String? = nil
     ) async throws -> Credential {
         let policy =
             if let security { security } else {
                 await records.keystore.preferredPolicy(for: .sealing, through: presence)
             }
-        return try await store(token, tags: tags, security: policy)
+        return try await store(token, tags: tags, security: policy, reason: reason)
     }
 
-    private func store(_ token: Token, _ tags: [String: String], under security: AccessPolicy)
-        async throws -> Credential
-    {
+    private func store(
+        _ token: Token, _ tags: [String: String], under security: AccessPolicy, _ reason: String?
+    ) async throws -> Credential {
         try CredentialRows.check(tags: tags)
         guard try !rows.exists(token.id) else { throw CredentialError.duplicate(token.id) }
-        let prompt = prompt("store a token of \(token.context.issuer)")
+        let prompt = prompt(reason ?? "store a token of \(token.context.issuer)")
         guard security != .none else {
             return try await unlocked.withOpen(.device, for: prompt, authorizedBy: presence) {
                 try await disk.run { try self.insert(token, tags) }
@@ -81,11 +83,10 @@ extension CredentialStore {
             of: token, tags: tags, security: protection.policy, copying: configuration.copiedClaims)
         let insertion =
             try CredentialRows.insertion(token, metadata: metadata, in: protection)
-            + keys.insertion(of: token.context)
         let becomesDefault = try changingDefault {
             // Without other credentials, a stored default refers to a removed credential.
             let becomesDefault = try !records.hasAny(CredentialRows.kind)
-            var changes = insertion
+            var changes = try insertion + keys.insertion(of: token.context)
             if becomesDefault {
                 changes.append(
                     CredentialRows.put(defaultID: token.id, ifGeneration: rows.defaultGeneration))

@@ -72,7 +72,7 @@ public final class CredentialStore: Sendable {
 
     // MARK: Credentials
 
-    /// See ``Credential/with(id:)``.
+    /// See ``Credential/with(id:prompt:)``.
     package func credential(id: String) throws -> Credential? {
         try rows.exists(id) ? credential(stored: id) : nil
     }

@@ -1,12 +1,12 @@
 internal import Latchkey
-internal import LatchkeyJOSE
+public import LatchkeyJOSE
 public import LatchkeyOAuth
 
 /// An OAuth 2.0 client of one server, for operations with tokens that the app has received and not
 /// stored.
 ///
 /// It opens no stored token, so it never prompts. The operations do not change the store. For the
-/// token of a credential, see ``Credential/revoke(type:)``.
+/// token of a credential, see ``Credential/revoke(type:reason:)``.
 public struct OAuth2Client: Sendable {
     fileprivate let store: CredentialStore
     /// The server and client. That of a credential is read at each use.
@@ -66,6 +66,71 @@ public struct OAuth2Client: Sendable {
         }
     }
 
+    /// Uses a token's refresh token. Store the result, or keep it: most servers accept a refresh token
+    /// once. Tasks that refresh one token at the same time share one request.
+    ///
+    /// - Parameter token: A token that is not stored. ``Credential/refresh(reason:)`` refreshes a
+    ///   stored one.
+    /// - Returns: The new token. It has the id, and the members that the server does not renew.
+    /// - Throws: ``CredentialError``: `refused` for a stored token, or one of another server or
+    ///   client; otherwise as ``Token/from(refreshToken:using:boundTo:)``.
+    public func refresh(_ token: Token) async throws -> Token {
+        try await perform("refresh the token", with: token) { _ in
+            guard try !store.rows.exists(token.id) else {
+                throw CredentialError(
+                    code: .refused, reason: "the token is stored as a credential",
+                    recovery: "Refresh the credential.")
+            }
+            return try await store.refreshes.join(token.id) { try await refreshed(token) }
+        }
+    }
+
+    /// Exchanges the refresh token of a token that is not stored, and validates the response.
+    fileprivate func refreshed(_ token: Token) async throws -> Token {
+        guard let refreshToken = token.refreshToken else {
+            throw CredentialError.missing("refresh token")
+        }
+        let now = store.configuration.clock.now
+        let given = GivenRefreshToken(
+            context: token.context, refreshToken: Redacted(value: refreshToken))
+        let latest = store.refreshes.successor(of: given).map(token.with) ?? token
+        let server = store.server(of: token.context)
+        try await server.readKeys()
+        let answer = try await server.exchange(latest, at: now)
+        store.refreshes.setSuccessor(answer.token.refreshToken, of: given)
+        if let flaw = answer.flaw { throw flaw }
+        try await server.check(answer, after: latest)
+        store.refreshes.setSuccessor(nil, of: given)
+        return answer.token
+    }
+
+    /// The server's metadata (OpenID Connect Discovery 1.0 section 3), which is read once in an hour.
+    ///
+    /// - Throws: ``CredentialError``; `invalidResponse` if the metadata names another issuer, or a
+    ///   token endpoint that must not get this server's codes.
+    public func openIdConfiguration() async throws -> OpenIdConfiguration {
+        do {
+            return try await server.configuration
+        } catch {
+            throw error.during("read the server's metadata")
+        }
+    }
+
+    /// The server's public keys, which are read once in an hour.
+    ///
+    /// - Throws: ``CredentialError``.
+    public func jwks() async throws -> JWKS {
+        do {
+            return try await server.keySet
+        } catch {
+            throw error.during("read the server's keys")
+        }
+    }
+
+    private var server: CredentialServer {
+        get throws { store.server(of: try context()) }
+    }
+
     /// Revokes a token, or one of its secrets, on the server (RFC 7009).
     ///
     /// - Throws: ``CredentialError``; `refused` for a token of another server or client,
@@ -123,22 +188,10 @@ extension Token {
     ) async throws -> Token {
         do {
             let context = try client.context().bound(to: key)
-            let now = client.store.configuration.clock.now
-            let refreshes = client.store.refreshes
-            let given = GivenRefreshToken(
-                context: context, refreshToken: Redacted(value: refreshToken))
-            let valid = refreshes.successor(of: given) ?? refreshToken
             let known = Token(
-                id: newID(), issuedAt: now, context: context, idToken: nil,
-                checked: [Member.refreshToken.rawValue: .string(valid)])
-            let server = client.store.server(of: context)
-            try await server.readKeys()
-            let answer = try await server.exchange(known, at: now)
-            refreshes.setSuccessor(answer.token.refreshToken, of: given)
-            if let flaw = answer.flaw { throw flaw }
-            try await server.check(answer, after: known)
-            refreshes.setSuccessor(nil, of: given)
-            return answer.token
+                id: newID(), issuedAt: client.store.configuration.clock.now, context: context,
+                idToken: nil, checked: [Member.refreshToken.rawValue: .string(refreshToken)])
+            return try await client.refreshed(known)
         } catch {
             throw error.during("use the refresh token")
         }

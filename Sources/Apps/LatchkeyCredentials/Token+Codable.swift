@@ -83,13 +83,14 @@ extension Date {
 /// A token is encoded with `version`, `id`, `issuedAt` (seconds since 1970), `context` and
 /// `response`, the server's response. Decoding also accepts a server's response: the token then
 /// gets a new id, the current time, and the server and client that its ID token names. To choose
-/// them, use ``init(response:context:id:receivedAt:)``.
+/// them, use ``init(response:context:id:receivedAt:)``. It also accepts a token that AuthFoundation
+/// has encoded with `JSONEncoder()`, with its id, server and client: see ``Migration``.
 extension Token: Codable {
     /// The version of the encoding.
     static let formatVersion = 1
 
     /// The last second of the year 9999, the maximum distance of a valid time from 1970.
-    private static let lastTime: TimeInterval = 253_402_300_799
+    static let lastTime: TimeInterval = 253_402_300_799
 
     private enum CodingKeys: String, CodingKey {
         case version, id, issuedAt, context, response
@@ -117,8 +118,14 @@ extension Token: Codable {
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         guard container.contains(.response) else {
-            let response = TokenResponse(members: try [String: JSONValue](from: decoder))
-            try self.init(response, context: nil, id: Self.newID(), receivedAt: Date())
+            let members = try [String: JSONValue](from: decoder)
+            guard !Self.isOfAuthFoundation(members) else {
+                try self.init(authFoundation: members)
+                return
+            }
+            try self.init(
+                TokenResponse(members: members), context: nil, id: Self.newID(),
+                receivedAt: Date())
             return
         }
         guard try container.decode(Int.self, forKey: .version) == Self.formatVersion else {

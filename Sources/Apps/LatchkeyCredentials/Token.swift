@@ -164,7 +164,7 @@ extension Token {
     }
 
     /// The secret of this kind, if any.
-    subscript(kind: Kind) -> String? { response[kind.member]?.string }
+    public func token(of kind: Kind) -> String? { response[kind.member]?.string }
 
     /// The token without a secret that was revoked. A revoked access token is marked as expired.
     func without(_ kind: Kind) -> Token {
@@ -173,6 +173,14 @@ extension Token {
         case .accessToken: members[Member.expiresIn] = .number(0)
         case .refreshToken, .deviceSecret: members[kind.member] = nil
         }
+        return Token(
+            id: id, issuedAt: issuedAt, context: context, idToken: idToken, checked: members)
+    }
+
+    /// The token with another refresh token.
+    func with(refreshToken: String) -> Token {
+        var members = response
+        members[Member.refreshToken] = .string(refreshToken)
         return Token(
             id: id, issuedAt: issuedAt, context: context, idToken: idToken, checked: members)
     }
@@ -197,11 +205,8 @@ extension Token {
                 code: .invalidResponse, reason: error.reason,
                 recovery: "Show this text to the server's operator.")
             guard let rotated = answer[.refreshToken] else { throw flaw }
-            var same = response
-            same[Member.refreshToken] = .string(rotated)
-            let token = Token(
-                id: id, issuedAt: issuedAt, context: context, idToken: idToken, checked: same)
-            return RefreshAnswer(token: token, receivedAt: receivedAt, flaw: flaw)
+            return RefreshAnswer(
+                token: with(refreshToken: rotated), receivedAt: receivedAt, flaw: flaw)
         }
     }
 

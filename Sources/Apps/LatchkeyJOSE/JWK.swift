@@ -55,10 +55,10 @@ public struct JWK: Hashable, Sendable, Codable {
     }
 }
 
-/// A server's keys (RFC 7517 section 5). Keys that cannot be used are skipped, with the reason.
-package struct JWKSet: Decodable, Sendable {
+/// A server's public keys (RFC 7517 section 5). Keys that cannot be used are skipped.
+public struct JWKS: Decodable, Sendable {
     /// The keys that can be used.
-    package let keys: [JWK]
+    public let keys: [JWK]
     /// The reasons why other keys of the set are not used.
     package let skipped: [SkippedKey]
     private let verificationKeys: [VerificationKey]
@@ -71,7 +71,7 @@ package struct JWKSet: Decodable, Sendable {
         self.init(entries: keys.map(Result.success))
     }
 
-    package init(from decoder: any Decoder) throws {
+    public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self.init(entries: try container.decode([Entry].self, forKey: .keys).map(\.key))
     }

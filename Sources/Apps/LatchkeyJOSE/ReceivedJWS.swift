@@ -77,7 +77,7 @@ package struct ReceivedJWS: Sendable {
     ///
     /// A key without an ID may have made a signature that names one: some servers publish one key,
     /// and no ID.
-    package func verify(with keys: JWKSet) throws(JWSFlaw) {
+    package func verify(with keys: JWKS) throws(JWSFlaw) {
         guard header["kid"] == nil || header["kid"]?.string != nil else {
             throw JWSFlaw(.unreadable, "‘kid’ in the header is not a string")
         }

@@ -54,7 +54,7 @@ package struct IDTokenValidator: Sendable {
     ///   - serverDate: The server's clock, if known. It distinguishes a wrong clock from an invalid
     ///     token.
     package func validate(
-        _ compact: String, keys: JWKSet, _ expected: Expectations = Expectations(), now: Date,
+        _ compact: String, keys: JWKS, _ expected: Expectations = Expectations(), now: Date,
         serverDate: Date? = nil
     ) throws(IDTokenFlaw) -> IDToken {
         try checkSignature(compact, keys)
@@ -94,7 +94,7 @@ package struct IDTokenValidator: Sendable {
     }
 
     /// Validates the signature only.
-    package func checkSignature(_ compact: String, _ keys: JWKSet) throws(IDTokenFlaw) {
+    package func checkSignature(_ compact: String, _ keys: JWKS) throws(IDTokenFlaw) {
         let jws = try Self.read(compact)
         do throws(JWSFlaw) { try jws.verify(with: keys) } catch { throw IDTokenFlaw(error) }
     }

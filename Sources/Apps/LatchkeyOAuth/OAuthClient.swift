@@ -120,9 +120,9 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
     }
 
     /// The server's keys, which sign its ID tokens.
-    package func keys() async throws(LatchkeyError<Code>) -> JWKSet {
+    package func keys() async throws(LatchkeyError<Code>) -> JWKS {
         guard let endpoint = metadata[.keys] else { throw LatchkeyError(.missingEndpoint(.keys)) }
-        let keys = try await connection.json(JWKSet.self, endpoint.request(.get))
+        let keys = try await connection.json(JWKS.self, endpoint.request(.get))
         for key in keys.skipped { connection.transport.note("server key set, \(key.text)") }
         return keys
     }
@@ -142,8 +142,7 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
     }
 
     /// Verifies the signature of an ID token.
-    package func verifySignature(of idToken: String, with keys: JWKSet) throws(LatchkeyError<Code>)
-    {
+    package func verifySignature(of idToken: String, with keys: JWKS) throws(LatchkeyError<Code>) {
         do { try idTokens.checkSignature(idToken, keys) } catch {
             throw LatchkeyError(.idToken(error))
         }

@@ -16,7 +16,7 @@ package actor ProviderCache {
 
     private let now: @Sendable () -> Date
     private var providers: [String: Entry<ProviderMetadata>] = [:]
-    private var keySets: [String: Entry<JWKSet>] = [:]
+    private var keySets: [String: Entry<JWKS>] = [:]
     /// When a server's keys were last read because of an unknown signature.
     private var secondReads: [String: Date] = [:]
 
@@ -41,8 +41,8 @@ package actor ProviderCache {
     ///
     /// - Parameter suffice: Whether no other keys are needed.
     package func keys<Code>(
-        of client: OAuthClient<Code>, until suffice: @Sendable (JWKSet) -> Bool = { _ in true }
-    ) async throws(LatchkeyError<Code>) -> JWKSet {
+        of client: OAuthClient<Code>, until suffice: @Sendable (JWKS) -> Bool = { _ in true }
+    ) async throws(LatchkeyError<Code>) -> JWKS {
         let issuer = client.metadata.issuer
         var isSecond = false
         if let known = keySets[issuer], isFresh(known.readAt, for: Self.lifetime) {

@@ -1,6 +1,7 @@
 internal import FoundationEssentials
 internal import HTTPTypes
 package import Latchkey
+package import LatchkeyJOSE
 
 /// The members of a server's metadata that Latchkey uses (OpenID Connect Discovery 1.0 section 3,
 /// RFC 8414 section 2).
@@ -33,6 +34,8 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
     /// Whether the server binds tokens to a key with proofs that Latchkey makes (RFC 9449 section
     /// 5.1).
     package let bindsTokens: Bool
+    /// All members, as the server sent them.
+    package let members: [String: JSONValue]
     private let endpoints: [EndpointName: Endpoint]
 
     /// The members that are endpoints.
@@ -79,6 +82,7 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
         func list(_ key: CodingKeys) -> [String] {
             (try? container.decode([String].self, forKey: key)) ?? []
         }
+        members = try [String: JSONValue](from: decoder)
         issuer = try container.decode(String.self, forKey: .issuer)
         sendsIssuer = flag(.sendsIssuer)
         takesUserIDHint = flag(.takesUserIDHint)

@@ -51,8 +51,8 @@ struct JWKTests {
 
 /// Keys of a server, as servers publish them.
 struct JWKSetTests {
-    private func read(_ keys: String) throws -> JWKSet {
-        try JSONDecoder().decode(JWKSet.self, from: Data(#"{"keys":[\#(keys)]}"#.utf8))
+    private func read(_ keys: String) throws -> JWKS {
+        try JSONDecoder().decode(JWKS.self, from: Data(#"{"keys":[\#(keys)]}"#.utf8))
     }
 
     private static let good =
@@ -117,7 +117,7 @@ struct JWKSetTests {
             let signature = try key.signature(for: Data(input.utf8)).rawRepresentation
             do throws(JWSFlaw) {
                 try ReceivedJWS("\(input).\(Base64URL.encode(signature))").verify(
-                    with: JWKSet(keys: [jwk]))
+                    with: JWKS(keys: [jwk]))
                 return nil
             } catch {
                 return error.code

@@ -12,7 +12,7 @@ import Testing
 @Suite(.softwareTPM, .serialized) @MainActor
 struct CredentialPortingTests {
     /// The app's rows in a new directory.
-    private func makeRecords(in directory: TemporaryDirectory) async throws -> RecordContainer {
+    func makeRecords(in directory: TemporaryDirectory) async throws -> RecordContainer {
         let store = try await RecordStore(directory: directory.path)
         return try RecordContainer(
             store: store, keystore: TPMKeystore(tcti: SoftwareTPM.current.tcti, anchors: store))

@@ -44,7 +44,7 @@ struct IDTokenSigner: Sendable {
     /// The claims of a token that this server signed, expired or not.
     func verify(_ text: String) -> IDToken? {
         guard let jws = try? ReceivedJWS(text),
-            (try? jws.verify(with: JWKSet(keys: published))) != nil
+            (try? jws.verify(with: JWKS(keys: published))) != nil
         else { return nil }
         return try? JSONDecoder().decode(IDToken.self, from: jws.payloadJSON)
     }

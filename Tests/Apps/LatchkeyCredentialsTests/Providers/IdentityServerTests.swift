@@ -34,6 +34,50 @@ struct IdentityServerTests {
         await #expect(throws: credentials(.signInAgain)) { try await store.store(second).refresh() }
     }
 
+    @Test func `the client reads the server's documents, and refreshes a token that is not stored`()
+        async throws
+    {
+        let bench = try Bench()
+        try await IdentityProcess.withRunning(["--demo"]) { server in
+            let store = try await bench.start(
+                transport: CurlTransport(), configuration: CredentialConfiguration())
+            let context = Token.Context(issuer: server.endpoint, clientID: server.clientID)
+            let stored = try store.store(
+                Token(
+                    response: try await FormBrowser.tokenResponse(of: server), context: context))
+            let client = stored.oauth2
+            let configuration = try await client.openIdConfiguration()
+            #expect(configuration.issuer == server.endpoint)
+            #expect(
+                configuration.authorizationEndpoint?.absoluteString
+                    == "\(server.endpoint)/oauth2/authorize")
+            #expect(configuration.tokenEndpoint.absoluteString == "\(server.endpoint)/oauth2/token")
+            let scopes: [String]? = configuration["scopes_supported"]
+            #expect(scopes?.contains("openid") == true)
+
+            let keys = try await client.jwks()
+            let first = try Token(
+                response: try await FormBrowser.tokenResponse(of: server), context: context)
+            let idToken = try JWT(try #require(first.idToken).rawValue)
+            #expect(try idToken.validate(using: keys))
+            #expect(try keys.keys.contains { key in try key.verify(token: idToken) })
+            #expect(try #require(idToken.expirationTime) > #require(idToken.issuedAt))
+            let updatedAt: Date = try await client.userInfo(token: first).value(for: .updatedAt)
+            #expect(updatedAt <= Date())
+
+            let second = try await client.refresh(first)
+            #expect(second.id == first.id && second.subject == first.subject)
+            #expect(second.token(of: .refreshToken) != first.token(of: .refreshToken))
+            #expect(try await client.userInfo(token: second).subject == first.subject)
+            await #expect(throws: credentials(.signInAgain)) { try await client.refresh(first) }
+            // The credential's own refresh stores the new token.
+            await #expect(throws: credentials(.refused)) {
+                try await client.refresh(stored.token)
+            }
+            try await stored.refresh()
+        }
+    }
+
     @Test func `a refresh token from elsewhere gives a token, once`() async throws {
         let bench = try Bench()
         try await IdentityProcess.withRunning(["--demo"]) { server in

@@ -1,7 +1,9 @@
 import Foundation
 import GRDB
+import HTTPTypes
 import Latchkey
 import LatchkeyCredentials
+import LatchkeyTestSupport
 import LatchkeyTesting
 import RawDatabase
 import Testing
@@ -26,6 +28,32 @@ struct ProtectionTests {
         #expect(try await second.token.id == second.id)
         try second.remove()
         #expect(try classes(bench) == ["device"])
+    }
+
+    @Test func `a prompt has the reason of its call`() async throws {
+        let bench = try Bench()
+        let presence = ScriptedPresence(Array(repeating: .pin(Bench.pin), count: 16))
+        let store = try await bench.start(presence: presence)
+        let credential = try await store.store(
+            bench.provider.signIn(), security: .pin, reason: "keep the session")
+        _ = try await credential.token(reason: "show the balance")
+        _ = try await credential.token
+        try await credential.refresh(reason: "renew the session")
+        bench.clock.advance(by: 3500)
+        try await credential.refreshIfNeeded(reason: "continue")
+        _ = try await credential.userInfo(reason: "show the name")
+        _ = try await credential.introspect(reason: "check the session")
+        var request = HTTPRequest(
+            method: .get, scheme: "https", authority: "api.test", path: "/")
+        try await credential.authorize(&request, reason: "pay the bill")
+        try await credential.replace(with: bench.provider.signIn(), reason: "log in again")
+        try await credential.revoke(reason: "log out")
+        #expect(
+            presence.asked.map(\.reason) == [
+                "keep the session", "show the balance", "use the token", "renew the session",
+                "continue", "show the name", "check the session", "pay the bill", "log in again",
+                "log out",
+            ])
     }
 
     @Test func `a key that was prepared for a token is not used`() async throws {

@@ -36,8 +36,7 @@ struct Signer: Sendable {
     }
 
     func sign(_ claims: [String: JSONValue], header: [String: JSONValue]? = nil) throws -> JWT {
-        guard let token = JWT(try compact(claims, header: header)) else { throw Unsigned() }
-        return token
+        try JWT(compact(claims, header: header))
     }
 
     /// A signed text, which need not be a token that Latchkey reads.
@@ -54,6 +53,4 @@ struct Signer: Sendable {
             }
         return input + "." + Base64URL.encode(signature)
     }
-
-    private struct Unsigned: Error {}
 }

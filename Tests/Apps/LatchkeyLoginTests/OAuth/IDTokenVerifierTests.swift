@@ -24,7 +24,7 @@ struct IDTokenVerifierTests {
         serverDate: Date? = nil,
         change: (String) -> String = { $0 }
     ) async throws -> IDToken {
-        let set = try JSONDecoder().decode(JWKSet.self, from: Data((keys ?? signer).keySet.utf8))
+        let set = try JSONDecoder().decode(JWKS.self, from: Data((keys ?? signer).keySet.utf8))
         return try await validator.validate(
             change(signer.sign(claims)), keys: set, .init(nonce: "n", accessToken: accessToken),
             now: now,
