@@ -1,0 +1,143 @@
+import Foundation
+import HTTPTypes
+import Latchkey
+import LatchkeyCredentials
+
+// The second column of PortingFromAuthFoundation.
+
+private func start(records: RecordContainer, presence: any PresenceAuthority) async throws {
+    let transport: any HTTPTransport = CurlTransport(timeout: 30)
+    let store = CredentialStore(
+        records: records, presence: presence, transport: transport,
+        configuration: CredentialConfiguration(graceInterval: 300))
+    try await CredentialStore.bootstrap(store)
+    for await event in store.events {
+        if case .claimsNotCopied = event { return }
+    }
+}
+
+private func keep(_ response: Data, in records: RecordContainer) async throws -> Credential {
+    let token = try Token(
+        response: response,
+        context: Token.Context(
+            issuer: "https://id.example", clientID: "app", clientSecret: nil, boundTo: nil),
+        id: "first", receivedAt: Date())
+    let policies: [AccessPolicy] = [
+        .none, .pin, .userPresence, .biometryAny, .biometryCurrentSet,
+    ]
+    let credential = try await Credential.store(
+        token: token, tags: ["service": "purchase"], security: policies[2])
+    Credential.default = credential
+    return credential
+}
+
+private func find(_ token: Token) throws -> [Credential] {
+    let isPurchase: (CredentialAttributes) -> CredentialQuery = { $0.tags["service"] == "purchase" }
+    let isStaff: (CredentialAttributes) -> CredentialQuery = { $0["groups"].contains("staff") }
+    let isJane: (Token.Metadata) throws -> Bool = { $0.id == "first" && $0.tags.isEmpty }
+    return try Credential.find(where: isPurchase) + Credential.find(where: isStaff)
+        + Credential.find(where: isJane) + Credential.allCredentials
+        + Credential.allIDs.compactMap { try Credential.with(id: $0) }
+        + [Credential.with(token: token)] + [Credential.default].compactMap { $0 }
+}
+
+private func use(_ credential: Credential, _ request: inout HTTPRequest) async throws {
+    credential.automaticRefresh = true
+    try await credential.refreshIfNeeded(graceInterval: 300)
+    try await credential.refresh()
+    try credential.setTags(credential.tags)
+    try await credential.authorize(&request, nonce: nil)
+    let info: Credential.UserInfo = try await credential.userInfo()
+    let kinds: [Token.Kind] = [.accessToken, .refreshToken, .deviceSecret]
+    let answer: TokenIntrospection = try await credential.introspect(kinds[0])
+    print(credential.id, info.claims.count, answer.isActive, answer.claims["username"] ?? "")
+    let types: [Credential.RevokeType] = [.accessToken, .refreshToken, .deviceSecret, .all]
+    try await credential.revoke(type: types[3])
+    try credential.remove()
+}
+
+private func observe() -> [any NSObjectProtocol] {
+    let names: [Notification.Name] = [
+        .defaultCredentialChanged, .credentialCreated, .credentialRemoved, .tokenRefreshed,
+        .tokenRefreshFailed, .credentialStorageFailed,
+    ]
+    return names.map {
+        NotificationCenter.default.addObserver(forName: $0, object: nil, queue: .main) { _ in }
+    }
+}
+
+private func texts(of token: Token) -> [String?] {
+    let isExpired = token.isExpired(at: Date())
+    let since = token.issuedAt
+    return [
+        token.id, token.tokenType, token.accessToken, token.scope, token.refreshToken,
+        token.deviceSecret, token.context.issuer, token.context.clientID,
+        "\(isExpired) \(since) \(String(describing: token.expiresIn))",
+        token.expiresAt.map { "\($0)" },
+    ] + texts(of: token) + (token.idToken.map(texts) ?? [])
+}
+
+private func texts(of token: JWT) -> [String?] {
+    [token.rawValue, token.issuer, "\(token.audience)", token.claims["exp"].map { "\($0)" }]
+}
+
+private func texts(of info: some HasClaims) -> [String?] {
+    let names: [ClaimName] = [
+        .issuer, .subject, .audience, .name, .givenName, .familyName, .middleName, .nickname,
+        .preferredUsername, .profile, .picture, .website, .email, .emailVerified, .gender,
+        .birthdate, .zoneinfo, .locale, .phoneNumber, .phoneNumberVerified, .address,
+    ]
+    let updated = info[.updatedAt]?.number.map(Date.init(timeIntervalSince1970:))
+    let zone = info[.zoneinfo]?.string.flatMap(TimeZone.init(identifier:))
+    let methods: [JSONValue]? = info["amr"]?.array
+    let isVerified = info[.emailVerified]?.bool
+    let street = info[.address]?.object?["street_address"]?.string
+    return names.map { info[$0]?.string } + [
+        info.subject, info.name, info.preferredUsername, info.email, street,
+        "\(String(describing: (updated, zone, methods, isVerified))) \(info.claims.keys)",
+    ]
+}
+
+private func useClient(_ credential: Credential, in store: CredentialStore) async throws -> Token {
+    let client = try OAuth2Client(issuer: "https://id.example", clientID: "app", clientSecret: nil)
+    let token = try await Token.from(refreshToken: "", using: client, boundTo: nil)
+    try await store.validate(token, nonce: "n", code: "c", maximumLoginAge: 60)
+    print(try client.issuer, try client.clientID)
+    print(try await client.userInfo(token: token), try credential.oauth2.clientID)
+    print(try await client.introspect(token: token, type: .accessToken).isActive)
+    try await client.revoke(token, type: .all)
+    return token
+}
+
+private func texts(of error: CredentialError) -> [String?] {
+    let kind =
+        switch error.code as CredentialErrorCode {
+        case .oauthError, .unexpectedStatus, .invalidResponse, .invalidToken: "ask for help"
+        case .network: "try again"
+        case .signInAgain, .missingToken, .notFound: "log in again"
+        case .duplicate, .invalidInput, .notConfigured, .refused, .unsupported:
+            "an error of this app"
+        default: error.reason
+        }
+    let answer: OAuth2Error? = error.oauthError
+    return [
+        kind, error.recovery, error.httpStatus.map(String.init), answer?.error,
+        answer?.description, error.underlying?.text,
+    ]
+}
+
+private func isLost(_ error: KeystoreError) -> Bool {
+    switch error.code as CommonErrorCode {
+    case .notFound, .damaged: true
+    default: false
+    }
+}
+
+/// A value of the app in the place of an item of the Keychain.
+private func useRecords(
+    _ records: RecordContainer, _ changes: [RecordChange], _ id: RecordID,
+    _ prompt: PromptContext, _ presence: any PresenceAuthority
+) async throws {
+    _ = try await records.apply(changes, for: prompt, authorizedBy: presence)
+    _ = try await records.read(id, for: prompt, authorizedBy: presence)
+}
