@@ -26,7 +26,8 @@ private func keep(_ response: Data, in records: RecordContainer) async throws ->
         .none, .pin, .userPresence, .biometryAny, .biometryCurrentSet,
     ]
     let credential = try await Credential.store(
-        token: token, tags: ["service": "purchase"], security: policies[2])
+        token: token, tags: ["service": "purchase"], security: policies[2],
+        reason: "keep your login")
     Credential.default = credential
     return credential
 }
@@ -35,18 +36,19 @@ private func find(_ token: Token) throws -> [Credential] {
     let isPurchase: (CredentialAttributes) -> CredentialQuery = { $0.tags["service"] == "purchase" }
     let isStaff: (CredentialAttributes) -> CredentialQuery = { $0["groups"].contains("staff") }
     let isJane: (Token.Metadata) throws -> Bool = { $0.id == "first" && $0.tags.isEmpty }
-    return try Credential.find(where: isPurchase) + Credential.find(where: isStaff)
+    return try Credential.find(where: isPurchase, prompt: "buy") + Credential.find(where: isStaff)
         + Credential.find(where: isJane) + Credential.allCredentials
-        + Credential.allIDs.compactMap { try Credential.with(id: $0) }
+        + Credential.allIDs.compactMap { try Credential.with(id: $0, prompt: "buy") }
         + [Credential.with(token: token)] + [Credential.default].compactMap { $0 }
 }
 
 private func use(_ credential: Credential, _ request: inout HTTPRequest) async throws {
     credential.automaticRefresh = true
-    try await credential.refreshIfNeeded(graceInterval: 300)
-    try await credential.refresh()
+    try await credential.refreshIfNeeded(graceInterval: 300, reason: "buy")
+    try await credential.refresh(reason: "buy")
+    _ = try await credential.token(reason: "buy").token(of: .refreshToken)
     try credential.setTags(credential.tags)
-    try await credential.authorize(&request, nonce: nil)
+    try await credential.authorize(&request, nonce: nil, reason: "buy")
     let info: Credential.UserInfo = try await credential.userInfo()
     let kinds: [Token.Kind] = [.accessToken, .refreshToken, .deviceSecret]
     let answer: TokenIntrospection = try await credential.introspect(kinds[0])
@@ -78,7 +80,10 @@ private func texts(of token: Token) -> [String?] {
 }
 
 private func texts(of token: JWT) -> [String?] {
-    [token.rawValue, token.issuer, "\(token.audience)", token.claims["exp"].map { "\($0)" }]
+    [
+        token.rawValue, token.issuer, "\(token.audience)",
+        "\(String(describing: (token.expirationTime, token.issuedAt)))",
+    ]
 }
 
 private func texts(of info: some HasClaims) -> [String?] {
@@ -86,17 +91,40 @@ private func texts(of info: some HasClaims) -> [String?] {
         .issuer, .subject, .audience, .name, .givenName, .familyName, .middleName, .nickname,
         .preferredUsername, .profile, .picture, .website, .email, .emailVerified, .gender,
         .birthdate, .zoneinfo, .locale, .phoneNumber, .phoneNumberVerified, .address,
+        .updatedAt, .expirationTime, .notBefore, .issuedAt, .jwtId, .authorizedParty, .nonce,
+        .authTime, .authContextClassReference, .authMethodsReference, .sessionId, .scope, .clientId,
+        .roles, .groups, .entitlements,
     ]
-    let updated = info[.updatedAt]?.number.map(Date.init(timeIntervalSince1970:))
-    let zone = info[.zoneinfo]?.string.flatMap(TimeZone.init(identifier:))
-    let methods: [JSONValue]? = info["amr"]?.array
-    let isVerified = info[.emailVerified]?.bool
+    let zone = info.zoneinfo.flatMap(TimeZone.init(identifier:))
+    let methods: [String]? = info[.authMethodsReference]
+    let time: Date? = info[.authTime]
+    let role: Role? = try? info.value(for: "role")
     let street = info[.address]?.object?["street_address"]?.string
     return names.map { info[$0]?.string } + [
-        info.subject, info.name, info.preferredUsername, info.email, street,
-        "\(String(describing: (updated, zone, methods, isVerified))) \(info.claims.keys)",
+        info.subject, info.name, info.preferredUsername, info.email, info.givenName,
+        info.familyName, info.locale, street,
+        "\(String(describing: (info.updatedAt, info.emailVerified, zone, methods, time, role))) \(info.claims.keys)",
     ]
 }
+
+private struct Role: ClaimConvertable {
+    static func convert(from value: JSONValue) -> Role? { value.string.map { _ in Role() } }
+}
+
+private func verify(_ text: String, with client: OAuth2Client) async throws -> Bool {
+    let token = try JWT(text)
+    let keys: JWKS = try await client.jwks()
+    let key: JWK? = keys.keys.first
+    guard try key?.verify(token: token) == true else { return try token.validate(using: keys) }
+    let configuration: OpenIdConfiguration = try await client.openIdConfiguration()
+    let url: URL? = configuration["end_session_endpoint"]
+    print(
+        configuration.issuer, String(describing: configuration.tokenEndpoint),
+        configuration.claims.count, url as Any)
+    return configuration.authorizationEndpoint != nil
+}
+
+private func migrate() throws { try Migration.migrateIfNeeded() }
 
 private func useClient(_ credential: Credential, in store: CredentialStore) async throws -> Token {
     let client = try OAuth2Client(issuer: "https://id.example", clientID: "app", clientSecret: nil)
@@ -106,7 +134,7 @@ private func useClient(_ credential: Credential, in store: CredentialStore) asyn
     print(try await client.userInfo(token: token), try credential.oauth2.clientID)
     print(try await client.introspect(token: token, type: .accessToken).isActive)
     try await client.revoke(token, type: .all)
-    return token
+    return try await client.refresh(token)
 }
 
 private func texts(of error: CredentialError) -> [String?] {

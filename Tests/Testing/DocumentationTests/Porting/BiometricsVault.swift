@@ -81,11 +81,23 @@ private func useHelpers(_ login: Login) async throws {
     _ = try await vault.storeToKeyChain(credentials: login)
 }
 
+private func isLocked(_ error: KeystoreError) -> Bool {
+    guard let code: VaultErrorCode = error.vaultCode else { return false }
+    return switch code {
+    case .alreadyLockedWithBiometrics, .lockedWithBiometricsUseReset: true
+    case .lockedWithBiometricsCannotEnable: true
+    case .notEnabled, .notSecuredWithBiometrics, .notLockedWithBiometrics: false
+    case .alreadyUsesKeychain, .alreadySecuredByKeychainUseSecureFunction: false
+    case .alreadySecuredWithBiometrics: false
+    }
+}
+
 private func text(of error: KeystoreError) -> [String?] {
     let kind =
         switch error.code as CommonErrorCode {
-        case .unsupported, .unavailable, .notEnrolled: "this machine cannot verify you"
-        case .damaged, .wrongProof, .cancelled: "the vault was not opened"
+        case .unsupported, .unavailable, .notEnrolled, .passcodeNotSet:
+            "this machine cannot verify you"
+        case .damaged, .wrongDevice, .invalidated, .wrongProof: "the vault was not opened"
         case .failed, .conflict: "the vault was not changed"
         case .wrongState: "the vault is in another state"
         default: error.reason
