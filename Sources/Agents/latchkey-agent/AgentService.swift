@@ -218,10 +218,11 @@ actor AgentService {
         // One PIN can open the record keys and the key, if the hardware requires it for both.
         let presence = PresenceSession(presence, acceptsEarlierProof: acceptsEarlierProof)
         func attempt() async throws(KeystoreError) -> AgentAnswer {
-            let records = try await opened().records
-            try await settings.checkHardware(of: records)
-            let key = try await records.verifiedSSHKey(
-                offered.key.id, for: prompt, authorizedBy: presence)
+            let key = try await withStore { opened async throws(KeystoreError) in
+                try await self.settings.checkHardware(of: opened.records)
+                return try await opened.records.verifiedSSHKey(
+                    offered.key.id, for: prompt, authorizedBy: presence)
+            }
             try key.checkVerification()
             guard key.publicKey == offered.publicKey,
                 use(of: key, for: data, bindings, session) != nil
@@ -254,15 +255,32 @@ actor AgentService {
     /// prompt.
     private func offeredKeys() async -> [SSHKeyRecord] {
         do throws(KeystoreError) {
-            let (keys, damaged) = try await opened().records.sshKeys()
+            let (keys, damaged) = try await withStore { opened async throws(KeystoreError) in
+                try await opened.records.sshKeys()
+            }
             for error in damaged { refusals.warning("\(error)") }
             return keys.filter { (try? $0.checkVerification()) != nil }
         } catch {
+            // Before the first key, or while a user restores the store.
+            guard error.code != .notFound else { return [] }
             refusals.warning("\(error.during("list the SSH keys")) \(error.advice)")
             return []
         }
     }
 
+    /// Reads records. If another program has emptied or replaced the store, opens it again.
+    private func withStore<Value: Sendable>(
+        _ read: (Opened) async throws(KeystoreError) -> Value
+    ) async throws(KeystoreError) -> Value {
+        do throws(KeystoreError) { return try await read(opened()) } catch {
+            guard error.code == .conflict else { throw error }
+            log.notice("opening the store again: \(error.reason)")
+            opened = nil
+            return try await read(opened())
+        }
+    }
+
+    /// Does not create a store: its files must not appear while a user restores one.
     private func opened() async throws(KeystoreError) -> Opened {
         if var opened {
             // The container may have got its record keys since: from the TPM, although a token is
@@ -275,6 +293,11 @@ actor AgentService {
                 }
             }
             return opened
+        }
+        guard RecordStore.isPresent(directory: settings.store) else {
+            throw .notFound(
+                "there is no store at \(settings.store)",
+                recovery: "The first key that is created creates it.")
         }
         let store = try await settings.openedStore()
         let new = Opened(

@@ -43,15 +43,26 @@ struct PasskeyProgram: ServiceProgram {
         let pins = try settings.pins(environment: environment)
         let connection = try RelayConnection(path: relay)
         let observer = SessionLockObserver()
+        let (conflicts, found) = AsyncStream.makeStream(
+            of: KeystoreError.self, bufferingPolicy: .bufferingOldest(1))
         let authenticator = try await authenticator(
             settings, pins: pins, policy: policy, observer: observer, environment: environment,
-            log: log)
+            log: log
+        ) { found.yield($0) }
         log.info("serving passkeys")
-        try await PasskeyService(
+        let service = PasskeyService(
             connection: connection, authenticator: authenticator, observer: observer,
-            display: environment["DISPLAY"], log: log
-        )
-        .run(ready: Bus.notifyReady)
+            display: environment["DISPLAY"], log: log)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await service.run(ready: Bus.notifyReady) }
+            // Another program emptied or replaced the store. systemd starts the service again, which
+            // opens the new one.
+            group.addTask {
+                for await error in conflicts { throw error.during("serve passkeys") }
+            }
+            defer { group.cancelAll() }
+            try await group.next()
+        }
         try Task.checkCancellation()
         throw KeystoreError(
             operation: "serve passkeys", code: .failed, reason: "the relay closed the connection",
@@ -62,7 +73,8 @@ struct PasskeyProgram: ServiceProgram {
 
     private func authenticator(
         _ settings: ProgramSettings, pins: any PresenceAuthority, policy: AccessPolicy?,
-        observer: SessionLockObserver, environment: [String: String], log: Logger
+        observer: SessionLockObserver, environment: [String: String], log: Logger,
+        onConflict: @escaping @Sendable (KeystoreError) -> Void
     ) async throws -> Authenticator {
         let records = try settings.records(in: try await settings.openedStore())
         try records.store.checkWritable()
@@ -89,7 +101,10 @@ struct PasskeyProgram: ServiceProgram {
         let engine = PasskeyEngine(
             keystore: keystore, store: store, prompt: prompt, policy: policy,
             openers: { HIDNode.ofUser(geteuid())?.openers(user: geteuid()) },
-            onFailure: { log.info("a request failed", metadata: ["reason": "\($0)"]) })
+            onFailure: { error in
+                log.info("a request failed", metadata: ["reason": "\(error)"])
+                if error.code == .conflict { onConflict(error) }
+            })
         return Authenticator(
             engine, aaguid: AAGUID(of: try await keystore.capabilities().root))
     }

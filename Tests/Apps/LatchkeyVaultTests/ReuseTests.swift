@@ -10,11 +10,11 @@ import Testing
 struct ReuseTests {
     private let policy = AccessPolicy(.pin, reuseSeconds: 300)
 
-    /// A vault that is open, with a proof that is still valid.
+    /// A vault that is open, with a proof that is still valid. The scene deletes its store when it
+    /// is released.
     private func opened(
-        _ rest: ScriptedPresence.Step...
+        in scene: Scene, _ rest: ScriptedPresence.Step...
     ) async throws -> (vault: Vault<Login>, presence: ScriptedPresence, space: VaultSpace) {
-        let scene = try Scene(on: .token)
         let presence = ScriptedPresence([.pin(scene.pin)] + rest)
         let policy: AccessPolicy = try #require(policy)
         let space = try await scene.start(presence, policy: policy)
@@ -25,8 +25,9 @@ struct ReuseTests {
     }
 
     @Test func `unlocking after a lock prompts`() async throws {
+        let scene = try Scene(on: .token)
         let (opened, presence, space) = try await opened(
-            .decline, .pin(try SoftwareToken.current.userPIN))
+            in: scene, .decline, .pin(scene.pin))
         let locked = try opened.lock()
         await #expect(throws: cancelled) { try await locked.unlock() }
         #expect(presence.asked.count == 2)
@@ -36,8 +37,9 @@ struct ReuseTests {
     }
 
     @Test func `reauthentication prompts despite a valid earlier proof`() async throws {
+        let scene = try Scene(on: .token)
         let (opened, presence, _) = try await opened(
-            .decline, .pin(try SoftwareToken.current.userPIN))
+            in: scene, .decline, .pin(scene.pin))
         #expect(try await opened.reauthenticateOwner() == false)
         #expect(presence.asked.count == 2)
         #expect(try await opened.reauthenticateOwner())
@@ -45,7 +47,8 @@ struct ReuseTests {
     }
 
     @Test func `locking all records ends the reuse too`() async throws {
-        let (_, presence, space) = try await opened(.decline)
+        let scene = try Scene(on: .token)
+        let (_, presence, space) = try await opened(in: scene, .decline)
         await space.records.lock()
         try await space.open()
         await #expect(throws: cancelled) { try await vault(in: space).unlock() }
@@ -55,7 +58,8 @@ struct ReuseTests {
     /// Code that must not prompt reads a vault's records. Its results must not depend on earlier
     /// prompts.
     @Test func `calls without a prompt do not use an earlier proof`() async throws {
-        let (_, presence, space) = try await opened()
+        let scene = try Scene(on: .token)
+        let (_, presence, space) = try await opened(in: scene)
         let id = RecordID(rawValue: "vault.login")
         let record = try #require(try space.records.metadataNow(id))
         space.records.lock(prefix: record.protection.name)

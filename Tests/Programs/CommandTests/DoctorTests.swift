@@ -36,6 +36,16 @@ struct DoctorTests {
             "\(check)")
     }
 
+    @Test func `a missing TPM is reported once, with one next step`() async throws {
+        let outcome = try await machine().run(
+            "doctor", "--json", extra: ["LATCHKEY_TCTI": "device:/nonexistent/tpm0"])
+        #expect(outcome.status == 7)
+        let advice = try #require(outcome.json()["checks"]?.array).compactMap {
+            $0["advice"]?.string
+        }
+        #expect(advice.filter { $0.contains("firmware setup") }.count == 1, "\(advice)")
+    }
+
     @Test func `a lockout is reported with its end and the next steps`() async throws {
         let machine = try machine()
         let made = try await machine.run("key", "create", "--json", pins: ["2580"])

@@ -152,6 +152,31 @@ struct PasskeyServeTests {
         }
     }
 
+    @Test(.softwareTPM, .requires(program: "swtpm"))
+    func `after its store was replaced the service ends, so that systemd starts it again`()
+        async throws
+    {
+        let data = try TemporaryDirectory()
+        defer { withExtendedLifetime(data) {} }
+        try await PasskeyRelay.withService(extra: ["XDG_DATA_HOME": data.path]) { service, relay in
+            let channel = try await PasskeyRelay.openChannel(relay)
+            for suffix in ["", "-wal", "-shm"] {
+                try FileManager.default.removeItem(
+                    atPath: data.path(of: "latchkey/default/latchkey.sqlite\(suffix)"))
+            }
+            // CTAPHID_CBOR with authenticatorGetAssertion, without a prompt (the option up).
+            let site = Array("a.example".utf8)
+            let hash = [UInt8](repeating: 1, count: 32)
+            let request: [UInt8] =
+                [0x02, 0xA3, 0x01, 0x69] + site + [0x02, 0x58, 0x20] + hash
+                + [0x05, 0xA1, 0x62, 0x75, 0x70, 0xF4]
+            PasskeyRelay.send(request, 0x10, on: channel, relay)
+            #expect(await service.wait() == 10)
+            let errors = await service.remainder().errors
+            #expect(errors.contains("another program replaced or deleted"), "\(errors)")
+        }
+    }
+
     @Test(.softwareTPM, .requires(program: "swtpm"), arguments: [SIGTERM, SIGINT, SIGQUIT])
     func `a signal during a request closes its prompt`(signal: Int32) async throws {
         let directory = try TemporaryDirectory()

@@ -93,7 +93,8 @@ extension RecordStore {
     }
 
     /// - Throws: ``CommonError`` with code `conflict`, once, if another program has archived and
-    ///   emptied the store; `unavailable` if a store that is read without locks has changed.
+    ///   emptied the store, and each time if it has replaced the file; `unavailable` if a store that
+    ///   is read without locks has changed.
     func checked(_ database: Database) throws -> Database {
         accesses.add(1, ordering: .relaxed)
         try unchanging?.check()

@@ -13,7 +13,9 @@ internal import Synchronization
 /// once; a writer waits up to 5 seconds for another. A store that cannot be written, because of its
 /// mode, a read-only file system or a full disk, can still be read. Such an object stays read-only:
 /// open the store again when it can be written. If its directory cannot be written, and another
-/// process changes the store nevertheless, each further access is `unavailable`.
+/// process changes the store nevertheless, each further access is `unavailable`. If another program
+/// replaces or deletes the file, as when it restores a backup, each further access of this object is
+/// `conflict`: open the store again.
 public final class RecordStore: Sendable {
     /// The path of the SQLite file.
     public let path: String
@@ -23,7 +25,7 @@ public final class RecordStore: Sendable {
     private let database: DatabaseQueue
     /// The error of each write if the store could only be opened for reading.
     private let obstacle: CommonError?
-    /// The file whose changes SQLite does not notice; nil for a store with locks.
+    /// The file, if SQLite does not notice its replacement or its changes.
     let unchanging: UnchangingFile?
     let now: @Sendable () -> Date
     /// The store's reset count at this object's last access; see ``startOver()``.

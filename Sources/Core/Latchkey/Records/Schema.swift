@@ -14,13 +14,16 @@ enum Schema {
     /// store, a store of another format, and a store whose definitions were changed, and does not
     /// change them.
     ///
-    /// - Returns: The database, the error of each write if it can only be read, and the file that
-    ///   must then not change, if SQLite does not notice its changes.
+    /// - Returns: The database, the error of each write if it can only be read, and the file, if
+    ///   SQLite does not notice its changes or replacement.
     static func openDatabase(at path: String) throws -> (
         DatabaseQueue, obstacle: CommonError?, unchanging: UnchangingFile?
     ) {
         do {
-            return (try openForWriting(path), nil, nil)
+            let queue = try openForWriting(path)
+            // The first read opens the shared memory.
+            _ = try queue.read { try Int.fetchOne($0, sql: "PRAGMA user_version") }
+            return (queue, nil, UnchangingFile(open: path))
         } catch let error as DatabaseError where error.preventsWriting {
             guard let (queue, file) = try openForReading(path) else { throw error }
             return (queue, CommonError(storing: error), file)
@@ -226,8 +229,28 @@ enum Schema {
     ]
 }
 
-/// A database that SQLite reads as if it could not change (`immutable`).
+/// A database file that other programs must not replace while it is open. SQLite would continue to
+/// read and write the old one, which nobody opens again. A database that SQLite reads as if it could
+/// not change (`immutable`) must not change either.
 struct UnchangingFile: Sendable {
+    private enum Rule {
+        case immutable(State?)
+        /// Other programs may write it. Both files keep their identity: the database, and the shared
+        /// memory of its log, which is there as long as the database is open.
+        case inPlace(FileIdentity?, sharedMemory: FileIdentity?)
+    }
+
+    private struct FileIdentity: Hashable {
+        let device, inode: UInt
+
+        /// - Returns: nil for a missing file.
+        init?(_ path: String) {
+            var status = stat()
+            guard stat(path, &status) == 0 else { return nil }
+            (device, inode) = (UInt(status.st_dev), UInt(status.st_ino))
+        }
+    }
+
     private struct State: Hashable {
         let device, inode: UInt
         let size, seconds, nanoseconds: Int
@@ -242,9 +265,16 @@ struct UnchangingFile: Sendable {
     }
 
     private let path: String
-    private let state: State?
+    private let rule: Rule
 
-    init(_ path: String) { (self.path, state) = (path, State(path)) }
+    /// An immutable database.
+    init(_ path: String) { (self.path, rule) = (path, .immutable(State(path))) }
+
+    /// A database that this process has opened with a log.
+    init(open path: String) {
+        self.path = path
+        rule = .inPlace(FileIdentity(path), sharedMemory: FileIdentity(path + "-shm"))
+    }
 
     /// Whether there is a write-ahead log, or it is not known.
     static func hasLog(_ path: String) -> Bool {
@@ -252,14 +282,25 @@ struct UnchangingFile: Sendable {
         return lstat(path + "-wal", &status) == 0 || errno != ENOENT
     }
 
-    /// - Throws: ``CommonError`` with code `unavailable` if a program has written the database
-    ///   since it was opened.
+    /// - Throws: ``CommonError``: `conflict` if a program has replaced or deleted the database or its
+    ///   log since it was opened; `unavailable` if it has written an immutable one.
     func check() throws(CommonError) {
-        guard State(path) == state, !Self.hasLog(path) else {
-            throw CommonError(
-                code: .unavailable,
-                reason: "another program has changed the store, which was opened for reading",
-                recovery: "Open the store again.")
+        switch rule {
+        case .immutable(let state):
+            guard State(path) == state, !Self.hasLog(path) else {
+                throw CommonError(
+                    code: .unavailable,
+                    reason: "another program has changed the store, which was opened for reading",
+                    recovery: "Open the store again.")
+            }
+        case .inPlace(let identity, let sharedMemory):
+            guard FileIdentity(path) == identity,
+                sharedMemory == nil || FileIdentity(path + "-shm") == sharedMemory
+            else {
+                throw CommonError.conflict(
+                    "another program replaced or deleted the store's file",
+                    recovery: "Start this program again, so that it opens the new file.")
+            }
         }
     }
 }

@@ -61,8 +61,8 @@ struct StoreFiles {
             recovery: "Move the old archives to another directory.")
     }
 
-    /// Renames the database and its side files. A program that has the store open then uses the
-    /// archive until it opens the store again.
+    /// Renames the database and its side files. Accesses of a program that has the store open then
+    /// throw `conflict` until it opens the store again.
     ///
     /// - Returns: The database's new path.
     func moveAside(at date: Date) throws(CommonError) -> String {

@@ -3,7 +3,6 @@ import Glibc
 import Latchkey
 import LatchkeyPKCS11
 import LatchkeyPresence
-import LatchkeySSH
 import LatchkeyServices
 import LatchkeyTPM
 
@@ -21,16 +20,22 @@ struct Diagnostics {
             )
             .checks()
         } else {
-            checks += await hardware(store)
+            let hardware = await hardware(store)
+            checks += hardware
             if let own = await userPIN(store) { checks.append(own) }
             checks.append(modules())
             checks.append(await finger())
-            checks.append(
-                await AttestationDiagnostics(context: context).check(hasStore: store != nil))
+            // A TPM that cannot be used has one problem, with one next step.
+            if hardware.allSatisfy({ $0.name != "tpm" || $0.state != .problem }) {
+                checks.append(
+                    await AttestationDiagnostics(context: context).check(hasStore: store != nil))
+            }
         }
         if let policy = await PolicyDiagnostics(context: context).check() { checks.append(policy) }
         checks.append(pinSource())
-        if let agent = await sshAgent(store) { checks.append(agent) }
+        if let agent = await AgentDiagnostics(context: context).check(store) {
+            checks.append(agent)
+        }
         checks.append(await PasskeyDiagnostics().check())
         checks.append(await ServerDiagnostics(settings: context.settings).check())
         return checks
@@ -132,7 +137,7 @@ struct Diagnostics {
             return .problem(
                 name, "The store's keys belong to another TPM, or this TPM was cleared.",
                 advice:
-                    "Use the TPM that created them, or archive and empty the store: latchkey store reset.",
+                    "Use the TPM that created them, or another store with --store DIR. To archive and empty this one: latchkey store reset.",
                 code: .wrongDevice)
         }
         switch diagnosis.storageRootKey {
@@ -331,47 +336,6 @@ struct Diagnostics {
             return .warning("pin-source", "\(obstacle)", advice: obstacle.advice)
         }
         return .ok("pin-source", "PINs come from \(context.settings.pinSource ?? .standard).")
-    }
-}
-
-extension Diagnostics {
-    /// Checks that ssh can reach the agent; nil if the container has no SSH keys.
-    func sshAgent(_ store: RecordStore?) async -> Check? {
-        let name = "ssh-agent"
-        guard let store else { return nil }
-        do throws(KeystoreError) {
-            let records = try RecordContainer(
-                name: context.settings.container, store: store, keystore: context.keystore(store))
-            let (keys, damaged) = try await records.sshKeys()
-            if let error = damaged.first {
-                return .warning(name, "\(error)", advice: error.advice)
-            }
-            guard !keys.isEmpty else { return nil }
-            let socket = AgentSocket(environment: ProcessInfo.processInfo.environment)
-            let count = keys.count == 1 ? "one SSH key" : "\(keys.count) SSH keys"
-            guard socket.isServed else {
-                return .warning(
-                    name,
-                    "There is \(count), and no agent at \(socket.path).",
-                    advice: "‘latchkey ssh install’ shows how to start it."
-                )
-            }
-            do throws(SSHFormatError) {
-                if let obstacle = try await AgentQuery.promptObstacle(of: socket.path) {
-                    return .warning(
-                        name,
-                        "latchkey-agent serves \(count) at \(socket.path), but cannot prompt: \(obstacle.reason).",
-                        advice: obstacle.advice)
-                }
-            } catch {
-                return .warning(
-                    name, "There is \(count), but no latchkey-agent at \(socket.path): \(error).",
-                    advice: "‘latchkey ssh install’ shows how to start it.")
-            }
-            return .ok(name, "latchkey-agent serves \(count) at \(socket.path).")
-        } catch {
-            return .warning(name, "\(error)", advice: error.advice)
-        }
     }
 }
 

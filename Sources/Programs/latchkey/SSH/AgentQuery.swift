@@ -13,6 +13,17 @@ enum AgentQuery {
         return try? OtherAgentAnswer.identities(answer)
     }
 
+    /// The keys of latchkey-agent itself, without those of the other agent behind it.
+    ///
+    /// - Throws: ``SSHFormatError`` if no agent answers.
+    static func ownIdentities(of path: String) async throws(SSHFormatError) -> [AgentIdentity] {
+        guard
+            let answer = await answer(
+                of: path, to: AgentRequest.ownKeysMessage, AgentRequest.listMessage)
+        else { throw SSHFormatError("the agent does not answer") }
+        return try OtherAgentAnswer.identities(answer)
+    }
+
     /// The reason why latchkey-agent cannot prompt, and the next step; both nil if no reason is
     /// known.
     ///
@@ -26,15 +37,23 @@ enum AgentQuery {
         return try OtherAgentAnswer.promptObstacle(answer)
     }
 
-    private static func answer(of path: String, to message: [UInt8]) async -> [UInt8]? {
+    /// Sends the messages, one after the other.
+    ///
+    /// - Returns: The answer to the last one.
+    private static func answer(of path: String, to messages: [UInt8]...) async -> [UInt8]? {
         await BlockingThread().run {
             let type = __socket_type(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue)
             guard let descriptor = try? UNIXSocketAddress(path: path)?.connectedSocket(type)
             else { return nil }
             defer { close(descriptor) }
-            let answer = try? AgentExchange(descriptor).answer(
-                to: message, until: .now + Self.limit)
-            return answer ?? nil
+            let exchange = AgentExchange(descriptor)
+            var last: [UInt8]?
+            for message in messages {
+                let answer = try? exchange.answer(to: message, until: .now + Self.limit)
+                guard let answer = answer ?? nil else { return nil }
+                last = answer
+            }
+            return last
         }
     }
 }

@@ -42,6 +42,13 @@ struct AgentSocket {
     /// Whether the socket accepts a connection. systemd accepts it before it starts the agent.
     var isServed: Bool { UNIXSocketAddress(path: path)?.isServed == true }
 
+    /// How to start the agent again.
+    var restart: String {
+        access("/run/systemd/system", F_OK) == 0
+            ? "systemctl --user restart latchkey-agent"
+            : "end latchkey-agent, then start it as ‘latchkey ssh install’ shows"
+    }
+
     /// The commands that start the agent.
     var start: String {
         // sd_booted(3)

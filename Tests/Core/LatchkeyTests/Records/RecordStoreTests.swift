@@ -319,6 +319,54 @@ struct RecordStoreTests {
         }
     }
 
+    /// As when a user restores a backup while a service runs: SQLite would continue to write the old
+    /// file, and the changes would be lost.
+    @Test(arguments: ["replaced", "replaced in place", "deleted"])
+    func `a store whose file was replaced or deleted is neither read nor written`(
+        change: String
+    ) async throws {
+        try await TemporaryDirectory.withDirectory { temporary in
+            let directory = temporary.path
+            let file = directory + "/default/latchkey.sqlite"
+            let backup = directory + "/backup"
+            let store = try await RecordStore(directory: directory)
+            _ = try await store.anchor("x", is: Data([1]))
+            try await DatabaseQueue.raw(at: file).vacuum(into: backup)
+            _ = try await store.anchor("y", is: Data([2]))
+            if change == "replaced in place" {
+                let bytes = try Data(contentsOf: URL(filePath: backup))
+                let open = try FileHandle(forWritingTo: URL(filePath: file))
+                try open.truncate(atOffset: 0)
+                try open.write(contentsOf: bytes)
+                try open.close()
+            } else {
+                try FileManager.default.removeItem(atPath: file)
+            }
+            for suffix in ["-wal", "-shm"] {
+                try FileManager.default.removeItem(atPath: file + suffix)
+            }
+            if change == "replaced" {
+                try FileManager.default.moveItem(atPath: backup, toPath: file)
+            }
+            for _ in 0..<2 {
+                await #expect(throws: CommonError.conflict("")) { try await store.anchor("x") }
+                await #expect(throws: CommonError.conflict("")) {
+                    try await store.anchor("z", is: Data([3]))
+                }
+            }
+            guard change != "deleted" else {
+                #expect(!FileManager.default.fileExists(atPath: file))
+                return
+            }
+            try FileManager.default.setAttributes(
+                [.posixPermissions: 0o600], ofItemAtPath: file)
+            let restored = try await RecordStore(directory: directory)
+            #expect(try await restored.anchor("x") == Data([1]))
+            #expect(try await restored.anchor("y") == nil)
+            #expect(try await restored.anchor("z") == nil)
+        }
+    }
+
     private func mode(_ path: String) throws -> Int {
         try #require(FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int)
     }
