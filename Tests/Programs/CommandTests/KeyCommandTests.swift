@@ -141,42 +141,6 @@ struct KeyCommandTests {
         #expect(try await machine.run("key", "sign", id, "/dev/null").status == 6)
     }
 
-    @Test func `a key is found by its ID, the first characters of it, or its label`() async throws {
-        let machine = try machine()
-        func make(_ label: String) async throws -> String {
-            let created = try await machine.run(
-                "key", "create", "--policy", "none", "--label", label, "--json"
-            ).json()
-            return try #require(created["id"]?.string)
-        }
-        func shown(_ name: String) async throws -> JSON? {
-            let outcome = try await machine.run("key", "show", name, "--json")
-            return outcome.status == 0 ? try outcome.json()["id"] : nil
-        }
-        let id = try await make("ab")
-        #expect(try await shown("ab") == .string(id))
-        #expect(try await shown(String(id.prefix(4))) == .string(id))
-        #expect(try await shown(String(id.prefix(3))) == nil)
-        // A label that equals another key's ID, or its first characters, finds neither key.
-        let other = try await make(id)
-        #expect(try await shown(id) == .string(id))
-        _ = try await make(String(id.prefix(6)))
-        let ambiguous = try await machine.run("key", "show", String(id.prefix(6)), "--json")
-        #expect(ambiguous.status == 2)
-        #expect(try ambiguous.json()["error"]?["recovery"]?.string?.contains("complete ID") == true)
-        #expect(try await machine.run("key", "delete", "ab").status == 2)
-        #expect(try await machine.run("key", "delete", id.lowercased()).status == 0)
-        #expect(try await shown(id) == nil)
-        #expect(try await machine.run("key", "list").output.contains("\(other)  none"))
-        #expect(try await shown(other.lowercased()) == .string(other))
-        #expect(
-            try await machine.run("key", "create", "--policy", "none", "--label", "").status == 2)
-        let unwritten = try await machine.run(
-            "key", "sign", other, "/dev/null", "--output", "/nonexistent/x")
-        #expect(
-            unwritten.status == 2 && !unwritten.errors.contains("NSCocoa"), "\(unwritten.errors)")
-    }
-
     @Test func `a container does not show the keys of another one`() async throws {
         let machine = try machine()
         let id = try await createKey(machine, policy: "none")
@@ -258,41 +222,6 @@ struct KeyCommandTests {
         #expect(
             all.output.contains("for one key and the vaults and credentials of"),
             "\(all.output) \(all.errors)")
-    }
-
-    @Test
-    func `an error names the label that two keys share, and --slot without a token is reported`()
-        async throws
-    {
-        let machine = try machine()
-        for isSecond in [false, true] {
-            let made = try await machine.run(
-                "key", "create", "--policy", "none", "--label", "r", "--slot", "9a")
-            #expect(made.status == 0 && made.errors.contains("--slot has no effect"))
-            #expect(made.errors.contains("Another key has the label ‘r’.") == isSecond)
-        }
-        let ambiguous = try await machine.run("key", "sign", "r", "/dev/null")
-        #expect(ambiguous.errors.contains("‘r’ names 2 keys of the container ‘default’"))
-    }
-
-    @Test func `the label of one key that begins the ID of another is refused with both IDs`()
-        async throws
-    {
-        let machine = try machine()
-        let first = try await createKey(machine)
-        let label = String(first.prefix(6))
-        let second = try await machine.run(
-            "key", "create", "--policy", "none", "--label", label, "--json")
-        let id = try #require(second.json()["id"]?.string)
-        for command in [["sign", label, "/dev/null"], ["delete", label], ["show", label]] {
-            let refused = try await machine.run(["key"] + command)
-            #expect(refused.status == 2)
-            #expect(
-                refused.errors.contains("\(first) begins with it")
-                    && refused.errors.contains("\(id) has this label"), "\(refused.errors)")
-        }
-        #expect(try await machine.run("key", "show", id).status == 0)
-        #expect(try await machine.run("key", "show", first).status == 0)
     }
 
     @Test func `a descriptor for output, or with the data to sign, is not a source of PINs`()

@@ -36,7 +36,12 @@ extension KeyCommand {
                 valueName: "seconds"))
         var reuse = 0
 
-        @Option(help: "A label for the key. It does not have to be unique.") var label: String?
+        @Option(
+            help: """
+                A label for the key, which can replace its ID. No other key of the container may have it, also no SSH \
+                key.
+                """)
+        var label: String?
 
         @Option(
             help: ArgumentHelp(
@@ -77,7 +82,7 @@ extension KeyCommand {
                 )
             }
             let records = try await context.records(slot: slot?.slot)
-            await warnOfSharedLabel(in: records, context)
+            if let label { try await records.checkIsFree(label: label) }
             let prompt = context.prompt("protect the new key\(label.map { " ‘\($0)’" } ?? "")")
             // A crash can leave unused keys in the hardware, which take up space.
             if revocable { try? await records.finishRevocations() }
@@ -103,20 +108,6 @@ extension KeyCommand {
                 throw error
             }
             return KeyReport(key, in: records.keystore, usedBy: ssh ? KeyReport.sshUse : nil)
-        }
-
-        /// Warns if a key of the same commands has the label already: then the label names neither
-        /// key. A damaged record does not prevent the creation of another key, so it is not
-        /// reported here.
-        private func warnOfSharedLabel(in records: RecordContainer, _ context: CommandContext) async
-        {
-            guard let label, let keys = try? await records.keys() else { return }
-            let kind = ssh ? SSHKeyRecord.kind : Record.keyKind
-            guard keys.contains(where: { $0.kind == kind && $0.key?.label == label }) else {
-                return
-            }
-            context.console.warn(
-                "Another key has the label ‘\(printable(label))’. Name these keys by their IDs.")
         }
     }
 
@@ -144,6 +135,7 @@ extension KeyCommand {
             try records.store.checkWritable()
             let own = try await records.ownKey(key)
             let stored = own.key
+            if stored.label != label { try await records.checkIsFree(label: label) }
             let prompt = context.prompt("rename the key ‘\(stored.name)’ to ‘\(label)’")
             let renamed = try await records.keystore.rename(
                 stored, to: label, for: prompt, authorizedBy: context.presence)
@@ -160,8 +152,8 @@ extension KeyCommand {
             commandName: "delete",
             abstract: "Delete a key permanently.",
             discussion: """
-                At a terminal, asks for confirmation. Deleting a PIN-protected key from a token prompts for the PIN. \
-                Deleting a key from the TPM does not.
+                At a terminal, asks for confirmation; without a terminal the complete ID is enough, also without --yes. \
+                Deleting a PIN-protected key from a token prompts for the PIN. Deleting a key from the TPM does not.
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
@@ -190,7 +182,7 @@ extension KeyCommand {
                     recovery: "Run ‘latchkey key delete \(stored.id)’.")
             }
             try await Confirmation.check(
-                "The key ‘\(stored.name)’ is deleted. There is no copy.", isNamed: true,
+                "The key ‘\(stored.name)’ will be deleted. There is no copy.", isNamed: true,
                 isGiven: yes)
             let prompt = context.prompt("delete the key ‘\(stored.name)’")
             // The hardware first, because the user may cancel its prompt. Deleting a key again that

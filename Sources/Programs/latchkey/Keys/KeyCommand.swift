@@ -10,6 +10,10 @@ struct KeyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "key",
         abstract: "Create and use keys in the hardware.",
+        discussion: """
+            A label names one key of a container in all commands, also in those of ‘latchkey ssh’ and ‘latchkey pin’. \
+            These keys have different labels.
+            """,
         subcommands: [
             Create.self, List.self, Show.self, Sign.self, Export.self, CSR.self, Attest.self,
             Rename.self, Delete.self,
@@ -58,7 +62,7 @@ extension KeyCommand {
                 return KeyReport(
                     try await records.storedKey(key).key, in: records.keystore)
             } catch {
-                if let key = try? await records.sshKey(self.key).key {
+                if error.code == .conflict, let key = try await records.named(self.key)?.key {
                     return KeyReport(key, in: records.keystore, usedBy: KeyReport.sshUse)
                 }
                 guard error.code == .notFound, let key = try await records.loginKey(self.key)
@@ -191,7 +195,7 @@ struct KeyReport: Report {
     }
 }
 
-/// An argument that names a key: its ID, the first characters of it, or its label.
+/// An argument that names a key: its ID, its label, or the first characters of the ID, in this order.
 struct KeyIDArgument: ExpressibleByArgument {
     static let help = ArgumentHelp(
         "The key's ID, the first 4 or more characters of it, or its label.", valueName: "id")
@@ -203,11 +207,21 @@ struct KeyIDArgument: ExpressibleByArgument {
         text = argument
     }
 
-    /// Whether this names the key. Text with the form of a complete ID is never a label.
-    func matches(_ key: HardwareKey) -> Bool {
+    /// Whether this is the key's complete ID.
+    func isID(of key: HardwareKey) -> Bool { key.id.rawValue.lowercased() == text.lowercased() }
+
+    /// Whether this is the key's label. Text with the form of a complete ID is never a label.
+    func isLabel(of key: HardwareKey) -> Bool {
         UUID(uuidString: text) == nil && key.label == text
-            || IDPrefix(text)?.begins(key.id.rawValue) == true
     }
+
+    /// Whether this is the beginning of the key's ID.
+    func isPrefix(of key: HardwareKey) -> Bool {
+        IDPrefix(text)?.begins(key.id.rawValue) == true
+    }
+
+    /// Whether this names the key.
+    func matches(_ key: HardwareKey) -> Bool { isLabel(of: key) || isPrefix(of: key) }
 
     /// The error for several keys of a container that this names.
     func ambiguity(of keys: [HardwareKey], in container: String) -> KeystoreError {

@@ -13,22 +13,12 @@ extension RecordContainer {
         {
             return try StoredKey(key, record)
         }
-        let fitting = try await list(Record.keyKind).filter {
-            $0.key.map(argument.matches) ?? false
-        }
-        guard let record = fitting.first, let key = record.key else {
-            if let entry = try? await sshKey(argument) {
-                throw KeystoreError(
-                    code: .conflict, reason: "the key \(entry.key.id) is an SSH key",
-                    recovery:
-                        "‘latchkey ssh’ manages it; ‘latchkey ssh remove \(entry.key.id)’ makes it an ordinary key."
-                )
-            }
+        guard let record = try await named(argument), let key = record.key else {
             if let login = try await loginKey(argument) {
                 throw .notFound(
                     "the key \(login.id) belongs to biometric login",
                     recovery:
-                        "‘latchkey authenticate’ logs in with it, ‘latchkey pin change’ changes its PIN, and "
+                        "‘latchkey authenticate’ logs in with it, ‘latchkey pin change \(login.id)’ changes its PIN, and "
                         + "‘latchkey disable’ deletes it.")
             }
             throw .notFound(
@@ -36,10 +26,56 @@ extension RecordContainer {
                 recovery:
                     "See ‘latchkey key list’, and --container for the keys of other containers.")
         }
-        guard fitting.count == 1 else {
-            throw argument.ambiguity(of: fitting.compactMap(\.key), in: name)
+        guard record.kind == Record.keyKind else {
+            throw KeystoreError(
+                code: .conflict, reason: "the key ‘\(key.name)’ is an SSH key",
+                recovery:
+                    "‘latchkey ssh’ manages it; ‘latchkey ssh remove \(key.id)’ makes it an ordinary key."
+            )
         }
         return try StoredKey(key, record)
+    }
+
+    /// The record of the ordinary or SSH key that an argument names; nil if there is none. A name
+    /// means the same key in all commands. Does not use the hardware.
+    ///
+    /// - Throws: ``KeystoreError`` with code `invalidInput` if the argument matches several keys.
+    func named(_ argument: KeyIDArgument) async throws(KeystoreError) -> Record? {
+        let records = try await ownKeys()
+        for names in [argument.isID(of:), argument.isLabel(of:), argument.isPrefix(of:)] {
+            let fitting = records.filter { $0.key.map(names) ?? false }
+            guard fitting.count <= 1 else {
+                throw argument.ambiguity(of: fitting.compactMap(\.key), in: name)
+            }
+            if let record = fitting.first { return record }
+        }
+        return nil
+    }
+
+    /// Checks that a label can name a key: that no other ordinary or SSH key has it, and that it
+    /// begins no key's ID.
+    ///
+    /// Two commands at once can still give two keys one label. Then the IDs name the keys.
+    ///
+    /// - Throws: ``KeystoreError`` with code `conflict`.
+    func checkIsFree(label: String) async throws(KeystoreError) {
+        guard let taken = KeyIDArgument(argument: label), let record = try await named(taken),
+            let key = record.key
+        else { return }
+        let kind = record.kind == SSHKeyRecord.kind ? "SSH key" : "key"
+        throw KeystoreError(
+            code: .conflict,
+            reason: key.label == label
+                ? "the container ‘\(name)’ already has the \(kind) ‘\(label)’ (\(key.id))"
+                : "the label ‘\(label)’ is the beginning of the ID of the \(kind) \(key.id)",
+            recovery:
+                "Choose another label. ‘latchkey key list’ shows the labels, also those of SSH keys."
+        )
+    }
+
+    /// The records of ordinary and SSH keys, oldest first.
+    private func ownKeys() async throws(KeystoreError) -> [Record] {
+        try await keys().filter { [Record.keyKind, SSHKeyRecord.kind].contains($0.kind) }
     }
 
     /// The key of biometric login that an argument names; nil if there is none. Does not use the

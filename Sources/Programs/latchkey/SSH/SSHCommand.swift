@@ -149,23 +149,22 @@ extension CommandContext {
 extension RecordContainer {
     /// The SSH key that an argument names, from its record. Does not use the hardware.
     ///
-    /// - Throws: ``KeystoreError``: `notFound` or, if the argument matches several keys,
-    ///   `invalidInput`.
+    /// - Throws: ``KeystoreError``: `notFound`, `invalidInput` if the argument matches several keys,
+    ///   or `damaged`.
     func sshKey(_ argument: KeyIDArgument) async throws(KeystoreError) -> SSHKeyRecord {
-        let keys = try await sshKeys().keys
-        let matching = keys.filter { $0.key.id.rawValue == argument.text }
-        let fitting = matching.isEmpty ? keys.filter { argument.matches($0.key) } : matching
-        guard let entry = fitting.first else {
+        guard let record = try await named(argument) else {
             throw .notFound(
                 "the container ‘\(name)’ has no SSH key ‘\(argument.text)’",
                 recovery:
                     "See ‘latchkey ssh list’. ‘latchkey ssh add’ adds a key of ‘latchkey key list’."
             )
         }
-        guard fitting.count == 1 else {
-            throw argument.ambiguity(of: fitting.map(\.key), in: name)
+        guard record.kind == SSHKeyRecord.kind else {
+            throw .notFound(
+                "the key ‘\(argument.text)’ is not an SSH key",
+                recovery: "‘latchkey ssh add \(record.id)’ lets latchkey-agent use it.")
         }
-        return entry
+        return try SSHKeyRecord(record)
     }
 }
 
