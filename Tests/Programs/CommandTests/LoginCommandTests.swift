@@ -66,6 +66,23 @@ struct LoginCommandTests {
         }
     }
 
+    @Test func `the PINs of the login and of a vault are changed one at a time`() async throws {
+        try await withServer(try machine()) { machine, _, _ in
+            let kid = try await enable(machine)
+            let stored = try await machine.run(
+                ["vault", "store", "v", "--biometrics", "--policy", "pin"], pins: ["1357"],
+                input: "secret")
+            #expect(stored.status == 0, "\(stored.errors)")
+            for (name, pins) in [(kid, ["2580", "2581"]), ("--secrets", ["1357", "1358"])] {
+                let changed = try await machine.run("pin", "change", name, pins: pins)
+                #expect(changed.status == 0, "\(changed.errors)")
+            }
+            #expect(try await machine.run("authenticate", pins: ["2581"]).status == 0)
+            #expect(try await machine.run("vault", "show", "v", pins: ["1358"]).output == "secret")
+            #expect(try await machine.run("pin", "status", "--json").json()["attemptsLeft"] == 3)
+        }
+    }
+
     @Test func `log in, enable, restart everything, authenticate, disable`() async throws {
         let machine = try machine()
         let tpm = try SoftwareTPM.current
@@ -284,7 +301,6 @@ struct LoginCommandTests {
             let commands = [
                 ["key", "sign", id, "/dev/null"], ["key", "delete", id],
                 ["key", "rename", String(id.prefix(4)), "x"],
-                ["pin", "change", id],
             ]
             for command in commands {
                 let outcome = try await machine.run(command, pins: ["2580"])
@@ -295,6 +311,8 @@ struct LoginCommandTests {
                 #expect(outcome.errors.contains("latchkey authenticate"))
             }
             #expect(try await machine.run("key", "show", id, "--json").json()["usedBy"] == "login")
+            try await machine.require("pin", "change", id, pins: ["2580", "1357"])
+            try await machine.require("authenticate", pins: ["1357"])
         }
     }
 

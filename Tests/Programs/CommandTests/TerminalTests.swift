@@ -166,6 +166,66 @@ struct TerminalTests {
         #expect(try await machine.run("vault", "show", "app").output == "geheim")
     }
 
+    @Test func `the prompt for a second vault says that it has the PIN of the first one`()
+        async throws
+    {
+        let machine = try Machine(tcti: SoftwareTPM.current.tcti)
+        let store = ["vault", "store", "--biometrics", "--policy", "pin"]
+        let hint = "It is the PIN that the vaults and other secrets of this container already have."
+        let first = try await type(
+            ["secret\r", "2580\r", "2580\r"], at: machine, program: Products.latchkey,
+            store + ["one"])
+        #expect(first.status == 0, "\(first.screen)")
+        #expect(!first.screen.contains("already have"))
+        let second = try await type(
+            ["secret\r", "2580\r"], at: machine, program: Products.latchkey, store + ["two"])
+        #expect(second.status == 0, "\(second.screen)")
+        let shown: String = second.screen.replacing("\r\n", with: " ")
+        #expect(shown.contains(hint), "\(shown)")
+    }
+
+    @Test func `pin change asks whether several PINs are the same before it tries one`()
+        async throws
+    {
+        let machine = try Machine(tcti: SoftwareTPM.current.tcti)
+        let change = ["pin", "change"]
+        try #require(
+            try await machine.run("key", "create", "--label", "mine", pins: ["2580"]).status == 0)
+        // One PIN needs no question.
+        let one = try await type(
+            ["2580\r", "2581\r", "2581\r"], at: machine, program: Products.latchkey, change)
+        #expect(one.status == 0, "\(one.screen)")
+        #expect(!one.screen.contains("confirm"))
+        try #require(
+            try await machine.run("key", "create", "--ssh", "--label", "work", pins: ["1357"])
+                .status
+                == 0)
+        let stored = try await machine.run(
+            ["vault", "store", "v", "--biometrics", "--policy", "pin"], pins: ["2581"], input: "x")
+        try #require(stored.status == 0)
+        let declined = try await type(
+            ["no\r"], at: machine, program: Products.latchkey, change)
+        #expect(declined.status == 3)
+        let screen: String = declined.screen.replacing("\r\n", with: " ")
+        for words in [
+            "the key ‘mine’", "the SSH key ‘work’", "the vaults and credentials",
+            "‘latchkey pin change KEY’", "‘latchkey pin change --secrets’",
+        ] { #expect(screen.contains(words), "\(screen)") }
+        #expect(try await machine.run("pin", "status", "--json").json()["attemptsLeft"] == 3)
+        // The prompt for one names it.
+        let work = try await type(
+            ["1357\r", "2581\r", "2581\r"], at: machine, program: Products.latchkey,
+            change + ["work"])
+        #expect(work.status == 0, "\(work.screen)")
+        #expect(work.screen.contains("change the PIN of the key ‘work’"))
+        let all = try await type(
+            ["yes\r", "2581\r", "9753\r", "9753\r"], at: machine, program: Products.latchkey,
+            change)
+        #expect(all.status == 0, "\(all.screen)")
+        #expect(try await machine.run("vault", "show", "v", pins: ["9753"]).output == "x")
+        #expect(try await machine.run("pin", "status", "--json").json()["attemptsLeft"] == 3)
+    }
+
     @Test func `a deletion of an object without its name asks for confirmation`() async throws {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         #expect(try await machine.run("vault", "store", "one", input: "secret").status == 0)
@@ -201,7 +261,9 @@ struct TerminalTests {
                 let declined = try await type(
                     [answer], at: machine, program: Products.latchkey, command)
                 #expect(declined.status == 3, "\(declined.screen)")
-                #expect(declined.screen.contains("There is no copy."), "\(declined.screen)")
+                #expect(
+                    declined.screen.contains("will be deleted. There is no copy."),
+                    "\(declined.screen)")
             }
             let done = try await type(
                 ["yes\r"], at: machine, program: Products.latchkey, command)

@@ -28,6 +28,8 @@ package final class PresenceSession: PresenceAuthority {
         var isRejected = false
         /// Whether the operation runs a second time.
         var isRepeated = false
+        /// Whether the prompts are for the PIN that the container already has.
+        var isOfContainer = false
 
         /// The PIN that answers a request without a prompt, or nil.
         mutating func answer(to purpose: PINRequest.Purpose) -> PIN? {
@@ -43,7 +45,7 @@ package final class PresenceSession: PresenceAuthority {
         mutating func store(_ pin: PIN?, isNew: Bool = false) {
             self = State(
                 pin: pin, isNew: isNew, accepted: accepted, isRejected: isRejected,
-                isRepeated: isRepeated)
+                isRepeated: isRepeated, isOfContainer: isOfContainer)
         }
     }
 
@@ -108,7 +110,9 @@ package final class PresenceSession: PresenceAuthority {
         guard let verifyExistingPIN else { return nil }
         let session = PresenceSession(authority, acceptsEarlierProof: false)
         let (isRejected, isRepeated) = state.withLock { ($0.isRejected, $0.isRepeated) }
-        session.state.withLock { $0 = State(isRejected: isRejected, isRepeated: isRepeated) }
+        session.state.withLock {
+            $0 = State(isRejected: isRejected, isRepeated: isRepeated, isOfContainer: true)
+        }
         defer {
             let isRejected = session.state.withLock(\.isRejected)
             state.withLock { $0.isRejected = isRejected }
@@ -136,7 +140,10 @@ package final class PresenceSession: PresenceAuthority {
     }
 
     package func rejected() {
-        state.withLock { $0 = State(isRejected: true, isRepeated: $0.isRepeated) }
+        state.withLock {
+            $0 = State(
+                isRejected: true, isRepeated: $0.isRepeated, isOfContainer: $0.isOfContainer)
+        }
         authority.rejected()
     }
 }
@@ -164,13 +171,22 @@ extension PresenceSession {
         return !state.withLock(\.isRejected) || error.attemptsLeft ?? 0 > 0
     }
 
-    /// The request with a hint after a rejected PIN.
+    /// The request with hints: after a rejected PIN, and for the PIN that the container already has,
+    /// which the user could take for a new one.
     private func hinting(_ request: PINRequest) -> PINRequest {
-        guard request.purpose == .current, state.withLock({ $0.isRepeated && $0.isRejected })
-        else { return request }
+        guard request.purpose == .current else { return request }
+        let (isAfterWrong, isOfContainer) = state.withLock {
+            ($0.isRepeated && $0.isRejected, $0.isOfContainer)
+        }
         var request = request
-        request.hint = ["The last PIN was wrong.", request.hint].compactMap(\.self)
-            .joined(separator: " ")
+        let hints = [
+            isAfterWrong ? "The last PIN was wrong." : nil,
+            isOfContainer
+                ? "It is the PIN that the vaults and other secrets of this container already have."
+                : nil,
+            request.hint,
+        ].compactMap(\.self)
+        request.hint = hints.isEmpty ? nil : hints.joined(separator: " ")
         return request
     }
 }

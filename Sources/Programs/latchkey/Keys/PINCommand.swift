@@ -2,6 +2,7 @@ import ArgumentParser
 import FoundationEssentials
 import Latchkey
 import LatchkeyJOSE
+import LatchkeyPresence
 import LatchkeySSH
 import LatchkeyServices
 
@@ -20,8 +21,10 @@ extension PINCommand {
             commandName: "change",
             abstract: "Change the PIN of everything PIN-protected in the container.",
             discussion: """
-                Prompts for the current PIN, then for the new PIN. If keys have different PINs, name one key, or use \
-                --secrets for the vaults and credentials. A token has one PIN for all keys.
+                Prompts for the current PIN, then for the new PIN. In a TPM each key has its own PIN, and the vaults and \
+                credentials share another one: if they differ, name one key (‘latchkey key list --all’ shows also that of biometric \
+                login), or use --secrets for the vaults and credentials. If there are several, the command asks at a terminal whether they are the same now, because \
+                another PIN would count as a wrong one. A token has one PIN for all keys.
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
@@ -50,6 +53,9 @@ extension PINCommand {
             let (scope, name) = try await scope(in: records)
             // A token has one PIN, whatever the user names.
             let isToken = context.settings.token != nil
+            if case .container = scope, !isToken {
+                try await confirm(try await records.pinHolders(), in: context)
+            }
             let prompt = context.prompt("change the PIN of \(isToken ? "the token" : name)")
             do {
                 let count = try await records.changePIN(
@@ -67,26 +73,27 @@ extension PINCommand {
             } catch {
                 guard error.code == .wrongProof, case .container = scope else { throw error }
                 throw error.with(
-                    recovery: error.recoveryAction.then(
-                        "If the keys have different PINs, change them one at a time: ‘latchkey pin change KEY’, and "
-                            + "‘latchkey pin change --secrets’ for the vaults and credentials."))
+                    recovery: error.recoveryAction.then(Self.oneAtATime))
             }
         }
 
         /// The part of the container whose PIN changes, and its name for prompts and results.
         private func scope(in records: RecordContainer) async throws -> (PINScope, String) {
             guard let key else {
-                return secrets
-                    ? (.classes, Self.secretsName)
-                    : (.container, "the keys, vaults and credentials")
+                guard !secrets else { return (.classes, PINHolders.secrets) }
+                return (.container, try await records.pinHolders().text)
             }
             let named: HardwareKey
-            if let entry = try? await records.sshKey(key) {
-                try records.checkPlace(of: entry.key)
-                named = entry.key
+            if let record = try await records.named(key) {
+                named =
+                    record.kind == SSHKeyRecord.kind
+                    ? try SSHKeyRecord(record).key : try await records.storedKey(key).key
+            } else if let login = try await records.loginKey(key) {
+                named = login
             } else {
-                named = try await records.usableKey(key).key
+                named = try await records.storedKey(key).key
             }
+            try records.checkPlace(of: named)
             guard named.policy.hasPIN else {
                 throw KeystoreError.notFound(
                     "the key ‘\(named.name)’ has no PIN (its policy is ‘\(named.policy)’)",
@@ -95,7 +102,25 @@ extension PINCommand {
             return (.key(named.id), "the key ‘\(named.name)’")
         }
 
-        private static let secretsName = "the vaults and credentials"
+        /// Asks at a terminal whether several PINs are the same now, before one of them is prompted
+        /// for: the hardware counts the PIN of one key as a wrong one for another.
+        private func confirm(
+            _ holders: PINHolders, in context: CommandContext
+        ) async throws(KeystoreError) {
+            guard holders.names.count > 1, context.presence.isInteractive,
+                TerminalPresence.isPresent()
+            else { return }
+            let question =
+                "This changes the PIN of \(holders.text). Each of them must have the same PIN now: another PIN counts as a "
+                + "wrong one."
+            guard try await TerminalQuestion.isConfirmed(printable(question)) else {
+                throw .cancelled("it was not confirmed that all have the same PIN").with(
+                    recovery: Self.oneAtATime)
+            }
+        }
+
+        private static let oneAtATime: Recovery =
+            "Change the PINs one at a time: ‘latchkey pin change KEY’, also for the key of biometric login, and ‘latchkey pin change --secrets’ for the vaults and credentials."
 
         /// The changed part of the container if the user named none; nil otherwise.
         private func changed(_ count: (keys: Int, classes: Int)) -> String? {
@@ -103,8 +128,8 @@ extension PINCommand {
             let keys = count.keys == 1 ? "one key" : "\(count.keys) keys"
             return switch count {
             case (_, 0): keys
-            case (0, _): Self.secretsName
-            default: "\(keys) and \(Self.secretsName)"
+            case (0, _): PINHolders.secrets
+            default: "\(keys) and \(PINHolders.secrets)"
             }
         }
     }

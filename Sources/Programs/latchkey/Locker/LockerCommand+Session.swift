@@ -131,7 +131,7 @@ extension LockerCommand {
             let session = try await LockerSession(in: context)
             if mode == .destroy {
                 try await Confirmation.check(
-                    "All data of the locker on this machine becomes unreadable. There is no copy of its keys.",
+                    "All data of the locker on this machine will become unreadable. There is no copy of its keys.",
                     isNamed: true, isGiven: yes)
             }
             return try await context.afterRevoking(

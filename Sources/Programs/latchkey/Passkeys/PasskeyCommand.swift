@@ -102,7 +102,8 @@ extension PasskeyCommand {
             abstract: "Delete passkeys permanently.",
             discussion: """
                 Delete a passkey at its site first: the site does not notice that it is gone. Add another way to log in \
-                before that. Deleting requires the complete ID. At a terminal, asks for confirmation.
+                before that. Deleting requires the complete ID. At a terminal, asks for confirmation; without a terminal the complete ID is \
+                enough, also without --yes.
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
@@ -137,7 +138,8 @@ extension PasskeyCommand {
                 }
                 passkeys = [found]
                 try await Confirmation.check(
-                    "The passkey for ‘\(found.rpID)’ is deleted. There is no copy.", isNamed: true,
+                    "The passkey for ‘\(found.rpID)’ will be deleted. There is no copy.",
+                    isNamed: true,
                     isGiven: yes)
             } else {
                 try await confirm(passkeys.count + damaged.count, in: context)
@@ -159,7 +161,7 @@ extension PasskeyCommand {
             guard count > 0 else { return }
             let name = context.settings.container
             try await Confirmation.check(
-                "All passkeys of the container ‘\(name)’ are deleted: \(count). There is no copy.",
+                "All passkeys of the container ‘\(name)’ will be deleted: \(count). There is no copy.",
                 isGiven: yes)
         }
     }

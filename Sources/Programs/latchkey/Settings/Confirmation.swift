@@ -14,7 +14,7 @@ enum Confirmation {
     /// Asks the user at the terminal to confirm the deletion.
     ///
     /// - Parameters:
-    ///   - loss: What is deleted, in sentences.
+    ///   - loss: What will be deleted, in sentences: it has not happened yet.
     ///   - isNamed: Whether the command's arguments name the object.
     ///   - isGiven: Whether the user passed `--yes`. If yes, does not ask.
     /// - Throws: ``KeystoreError``: `invalidInput` without a terminal, `cancelled` if the user does

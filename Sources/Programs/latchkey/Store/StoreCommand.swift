@@ -56,11 +56,11 @@ struct StoreCommand: AsyncParsableCommand {
 
         private func confirm(_ loss: String) async throws(KeystoreError) {
             try await Confirmation.check(
-                "\(loss) The store is archived, and this user’s programs get an empty store.",
+                "\(loss) The store will be archived, and this user’s programs will get an empty store.",
                 isGiven: yes)
         }
 
-        /// For example `You lose: in the container ‘default’ 2 keys, biometric login.`
+        /// For example `You will lose: in the container ‘default’ 2 keys, biometric login.`
         private static func loss(of contents: [RecordStore.Contents]) -> String {
             let parts = contents.compactMap { container in
                 let things = container.kinds.sorted { $0.key < $1.key }.compactMap {
@@ -71,7 +71,7 @@ struct StoreCommand: AsyncParsableCommand {
             }
             return parts.isEmpty
                 ? "The store contains nothing that you can lose."
-                : "You lose: \(parts.joined(separator: "; "))."
+                : "You will lose: \(parts.joined(separator: "; "))."
         }
 
         /// The words for a kind of record; nil for the auxiliary records of one that is counted.

@@ -87,7 +87,10 @@ extension VaultCommand {
             abstract:
                 "Delete the secret, even if it is damaged. Cannot be undone.",
             discussion:
-                "At a terminal, asks for confirmation. Does not ask for a PIN or fingerprint.")
+                """
+                At a terminal, asks for confirmation; without a terminal the name is enough, also without --yes. Does not \
+                ask for a PIN or fingerprint.
+                """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
         @Argument(help: VaultCommand.nameHelp, completion: NameCompletion.vaults)
@@ -99,7 +102,7 @@ extension VaultCommand {
             let session = try await VaultSession(name, in: context)
             try session.checkPresent()
             try await Confirmation.check(
-                "The secret of the vault ‘\(session.key)’ is deleted. There is no copy.",
+                "The secret of the vault ‘\(session.key)’ will be deleted. There is no copy.",
                 isNamed: name != nil, isGiven: yes)
             let report = VaultReport(try await session.vault.reset())
             return await context.afterRevoking(report, in: session.space.records)

@@ -97,9 +97,13 @@ struct PresenceSessionTests {
         let existing = try await PresenceSession(session).givenPIN(new)
         #expect(try existing == PIN("1111") && existing.isExisting)
         #expect(try session.acceptedPIN == PIN("1111"))
+        // Otherwise the user could choose a new PIN.
+        let hint = "It is the PIN that the vaults and other secrets of this container already have."
+        #expect(user.requests.last?.hint == hint)
         let without = PresenceSession(user) { (_, _) async throws(KeystoreError) in false }
         let chosen = try await without.givenPIN(new)
         #expect(try chosen == PIN("2222") && !chosen.isExisting)
+        #expect(user.requests.last?.hint == nil)
     }
 
     @Test func `a nested session reports the hardware's decision to the outer session`()
