@@ -43,6 +43,7 @@ package enum ExitStatus: Int32, CaseIterable, Sendable {
             self = error.commonCode == .refused ? .refused : ExitStatus(error.commonCode)
         case is BusError: self = .unavailable
         case is CancellationError: self = .cancelled
+        case is MistypedCommand: self = .usage
         default: self = Arguments.exitCode(for: error) == .validationFailure ? .usage : .failed
         }
     }

@@ -28,6 +28,14 @@ package struct ProgramFailure {
             (attemptsLeft, lockedOutUntil) = (error.attemptsLeft, error.lockedOutUntil)
             underlying = error.underlying
             usage = nil
+        case let error as MistypedCommand:
+            (code, message) = ("usage", error.message)
+            recovery = "Run ‘\(error.group) --help’ for the commands and options."
+            usage = """
+                Error: \(message)
+                Usage: \(error.usage)
+                  See '\(error.group) --help' for more information.
+                """
         case let error as BusError:
             (code, message) = ("unavailable", "Could not use the bus: \(error.message).")
             recovery = "Check that D-Bus runs, and that libsystemd0 is installed."
@@ -37,8 +45,8 @@ package struct ProgramFailure {
             recovery = "Run the command again."
             usage = nil
         case _ where status == .usage:
-            let text = program.fullMessage(for: error)
-            (code, message) = ("usage", program.message(for: error))
+            let text = Self.suggesting(program.fullMessage(for: error))
+            (code, message) = ("usage", Self.suggesting(program.message(for: error)))
             // The parser names the help of the command: See 'latchkey key sign --help' for more
             // information.
             let help =
@@ -51,6 +59,33 @@ package struct ProgramFailure {
             recovery = "Try again. If the error persists, report it with this message."
             usage = nil
         }
+    }
+}
+
+/// A word that names no command of its group.
+package struct MistypedCommand: Error {
+    let message: String
+    /// The words of the group, such as `latchkey key`.
+    let group: String
+    /// The usage line of the group.
+    let usage: String
+
+    package init(_ message: String, group: String, usage: String) {
+        (self.message, self.group, self.usage) = (message, group, usage)
+    }
+}
+
+extension ProgramFailure {
+    /// The options of every command, which the parser does not suggest.
+    private static let commonOptions = ["--help", "--version"]
+
+    /// The parser's text about an unknown option, with the option that is near.
+    private static func suggesting(_ text: String) -> String {
+        guard !text.contains("Did you mean"),
+            let match = text.firstMatch(of: /Unknown option '(--[^']+)'/),
+            let near = Spelling.nearest(to: String(match.1), among: commonOptions)
+        else { return text }
+        return text.replacing(match.0, with: "\(match.0). Did you mean '\(near)'?")
     }
 }
 

@@ -1,9 +1,12 @@
 package import Latchkey
 
 extension Recovery {
-    /// The sentences, followed by the command or option of each action.
+    /// The sentences, followed by the command or option of each action. A command replaces the
+    /// library's call, which is for apps.
     package var withCommands: String {
-        ([text] + actions.map(\.command)).joined(separator: " ")
+        let call = #/ ?To archive [^.]*call RecordStore\.startOver\(\)\./#
+        let sentences = actions.contains(.resetStore) ? text.replacing(call, with: "") : text
+        return ([sentences] + actions.map(\.command)).joined(separator: " ")
     }
 }
 
@@ -27,7 +30,8 @@ extension Recovery.Action {
         case .diagnose: "‘latchkey doctor’ shows the state of the hardware."
         case .reportDiagnosis: "Run ‘latchkey doctor’ and report its output."
         case .endLockout: "‘latchkey doctor’ names the command that ends the lockout earlier."
-        case .resetStore: "‘latchkey store reset’ archives the store and empties it."
+        case .resetStore:
+            "With --store DIR, a command uses another store, and this one stays. ‘latchkey store reset’ archives this one and empties it."
         case .listTokens:
             "‘latchkey token list’ shows all tokens, and all modules that cannot be used."
         case .initializeToken: "Run ‘latchkey token init --label NAME’."

@@ -72,6 +72,25 @@ struct ConfigurationFileTests {
             "\(message)")
     }
 
+    @Test(arguments: [
+        ("{\n  \"tcti\": \"x\",\n  \"token\" \"y\"\n}\n", 3, 11),
+        ("{\n \"container\": \"a\",\n", 3, 1),
+        (#"{"container": "ä", x}"#, 1, 20), (#"{"allow-short-pin": tru}"#, 1, 24),
+        (#"{"container": "a"} x"#, 1, 20), ("{\"container\": \"a\n\"}", 1, 17), ("", 1, 1),
+        (#"{"a": [1, -2.5e3, "\u00e9\n", null, {}], "b": 01}"#, 1, 48),
+        (#"{"a": [1, 2}"#, 1, 12), (#"{"a": "\x"}"#, 1, 9),
+    ])
+    func `an error in the JSON is reported with its line and column`(
+        content: String, line: Int, column: Int
+    ) async throws {
+        let (machine, _, file) = try machine()
+        try Data(content.utf8).write(to: URL(filePath: file))
+        let outcome = try await machine.run("status", "--json")
+        #expect(outcome.status == 2)
+        let message = try outcome.json()["error"]?["message"]?.string ?? ""
+        #expect(message.contains(": line \(line), column \(column) is not JSON."), "\(message)")
+    }
+
     @Test func `the missing part of the server's settings is named`() async throws {
         let (machine, _, file) = try machine()
         try Data(#"{"endpoint": "https://id.example"}"#.utf8).write(to: URL(filePath: file))

@@ -61,7 +61,7 @@ struct HelpTests {
         (["kye", "list"], "latchkey key"), (["lgoin"], "latchkey login"),
         (["key", "lst"], "latchkey key list"), (["auth"], "latchkey authenticate"),
         (["--container", "work", "vualt", "list"], "latchkey vault"),
-        (["help", "key", "sgin"], "latchkey key sign"),
+        (["help", "key", "sgin"], "latchkey key sign"), (["sgin"], "latchkey key sign"),
     ])
     func `a mistyped command is answered with the nearest one`(words: [String], nearest: String)
         async throws
@@ -70,6 +70,46 @@ struct HelpTests {
         #expect(outcome.status == 2)
         #expect(outcome.output.isEmpty)
         #expect(outcome.errors.contains("Did you mean ‘\(nearest)’?"), "\(outcome.errors)")
+    }
+
+    @Test
+    func `a mistyped command of a group, without the group, is answered with those of the groups`()
+        async throws
+    {
+        let outcome = try await Machine(tcti: nil).run("lst")
+        #expect(outcome.status == 2)
+        for command in ["key list", "ssh list", "vault list"] {
+            #expect(outcome.errors.contains("‘latchkey \(command)’"), "\(outcome.errors)")
+        }
+    }
+
+    @Test(arguments: [
+        (["key", "crete"], "latchkey key"), (["vault"], "latchkey vault"), (["lst"], "latchkey"),
+    ])
+    func `the usage line names the group of the mistake`(words: [String], group: String)
+        async throws
+    {
+        let outcome = try await Machine(tcti: nil).run(words)
+        let text = outcome.errors + outcome.output
+        let usage = String(try #require(text.firstMatch(of: /(?i)usage: ([^\n]+)/)).1)
+        let isOfGroup: Bool = ["<", "["].contains { usage.hasPrefix(group + " " + $0) }
+        #expect(isOfGroup, "\(text)")
+        guard outcome.status != 0 else { return }
+        let error = try await Machine(tcti: nil).run(words + ["--json"]).json()["error"]
+        #expect(error?["code"] == "usage")
+        #expect(error?["recovery"]?.string?.contains("‘\(group) --help’") == true)
+    }
+
+    @Test(arguments: [["--verison"], ["key", "--hlep"], ["key", "create", "--verison"]])
+    func `a mistyped option of every command is answered with the nearest one`(words: [String])
+        async throws
+    {
+        let outcome = try await Machine(tcti: nil).run(words)
+        #expect(outcome.status == 2)
+        let near = words.contains("--hlep") ? "--help" : "--version"
+        #expect(outcome.errors.contains("Did you mean '\(near)'?"), "\(outcome.errors)")
+        let error = try await Machine(tcti: nil).run(words + ["--json"]).json()["error"]
+        #expect(error?["message"]?.string?.contains("Did you mean '\(near)'?") == true)
     }
 
     @Test(arguments: [["nope"], ["help", "nope"], ["help", "key", "nope"], ["nope", "--help"]])

@@ -18,7 +18,13 @@ struct RecoveryTests {
         #expect(
             error.advice
                 == "Wait. Reset it. ‘latchkey doctor’ shows the state of the hardware. "
-                + "‘latchkey store reset’ archives the store and empties it.")
+                + Recovery.Action.resetStore.command)
+        let call: Recovery =
+            "To archive the records of all containers and empty the store, call RecordStore.startOver()."
+        #expect(
+            Recovery("Wait.").then(call.offering(.resetStore)).withCommands
+                == "Wait. \(Recovery.Action.resetStore.command)",
+            "a command replaces the library's call")
         #expect(
             error.with(recovery: error.recoveryAction.offering(.login)).recovery == error.recovery)
     }

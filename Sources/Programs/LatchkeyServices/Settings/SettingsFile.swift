@@ -79,7 +79,14 @@ package struct SettingsFile: Sendable {
         } catch ReceivedJSON.Flaw.repeatedName(let name) {
             throw unreadable(path, "‘\(name)’ is set twice")
         } catch {
-            throw unreadable(path, "it is not a JSON object")
+            guard let place = JSONSyntax.firstError(in: Array(contents)) else {
+                throw unreadable(path, "it is not a JSON object")
+            }
+            throw KeystoreError(
+                operation: "read \(path)", code: .invalidInput,
+                reason:
+                    "it is not a JSON object: line \(place.line), column \(place.column) is not JSON",
+                recovery: "Correct this place in \(path).")
         }
     }
 

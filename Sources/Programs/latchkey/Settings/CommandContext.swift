@@ -81,7 +81,8 @@ struct CommandContext: Sendable {
     func isForeign(_ records: RecordContainer) async throws(KeystoreError) -> Bool {
         guard try await records.isForeign() else { return false }
         console.warn(
-            "Other hardware protects the stored records. ‘latchkey store reset’ archives them.")
+            "Other hardware protects the stored records. With --store DIR, a command uses another store; ‘latchkey store reset’ archives them."
+        )
         return true
     }
 
