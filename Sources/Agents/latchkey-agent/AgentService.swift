@@ -92,7 +92,12 @@ actor AgentService {
         return offered.flatMap { key in
             [AgentIdentity(publicKey: key.publicKey.blob, comment: key.name)]
                 + (key.certificate.map {
-                    [AgentIdentity(publicKey: $0.blob, comment: "\(key.name) (certificate)")]
+                    let words = ["certificate", $0.validity.note].compactMap(\.self)
+                    return [
+                        AgentIdentity(
+                            publicKey: $0.blob,
+                            comment: "\(key.name) (\(words.joined(separator: ", ")))")
+                    ]
                 } ?? [])
         }
     }

@@ -10,7 +10,7 @@ struct SSHCertificateTests {
     /// The fields of a certificate, in their order.
     private func blob(
         algorithm: String = SSHCertificate.algorithm, type: UInt32 = 1,
-        keyID: [UInt8] = Array("ada".utf8), end: UInt64 = .max
+        keyID: [UInt8] = Array("ada".utf8), start: UInt64 = 0, end: UInt64 = .max
     ) -> [UInt8] {
         var (writer, names) = (SSHWriter(), SSHWriter())
         names.string("ada")
@@ -22,7 +22,7 @@ struct SSHCertificateTests {
         writer.uint32(type)
         writer.string(keyID)
         writer.string(names.bytes)
-        for time in [0, end] { writer.raw(withUnsafeBytes(of: time.bigEndian, Array.init)) }
+        for time in [start, end] { writer.raw(withUnsafeBytes(of: time.bigEndian, Array.init)) }
         for _ in 0..<3 { writer.string("") }
         writer.string(SampleServer().blob)
         writer.string("signature")
@@ -74,10 +74,16 @@ struct SSHCertificateTests {
         }
     }
 
-    @Test func `the end of the validity is known`() throws {
-        let certificate = try SSHCertificate(blob(end: 1000))
-        #expect(certificate.hasEnded(at: 1000) && certificate.hasEnded(at: 1001))
-        #expect(!certificate.hasEnded(at: 999))
-        #expect(!(try SSHCertificate(blob())).hasEnded(at: UInt64.max - 1))
+    @Test func `the first and the last second of the validity are known`() throws {
+        let certificate = try SSHCertificate(blob(start: 500, end: 1000))
+        for (time, validity) in [
+            (0, .notYet), (499, .notYet), (500, .valid), (999, .valid), (1000, .expired),
+            (1001, .expired),
+        ] as [(UInt64, SSHCertificate.Validity)] {
+            #expect(certificate.validity(at: time) == validity, "\(time)")
+        }
+        let unlimited = try SSHCertificate(blob())
+        #expect(unlimited.validity(at: 0) == .valid)
+        #expect(unlimited.validity(at: UInt64.max - 1) == .valid)
     }
 }

@@ -17,12 +17,36 @@ package struct SSHCertificate: Hashable, Sendable {
     package let serial: UInt64
     package let keyID: String
     package let principals: [String]
-    /// The end of its validity in seconds since 1970.
+    /// The first second of its validity since 1970; 0 for none.
+    package let validAfter: UInt64
+    /// The first second since 1970 at which it is no longer valid; the maximum for none.
     package let validBefore: UInt64
     package let authorityFingerprint: String
 
-    /// Whether the certificate is no longer valid at a time in seconds since 1970.
-    package func hasEnded(at time: UInt64) -> Bool { validBefore <= time }
+    /// Whether a server that uses the same clock accepts the certificate.
+    package enum Validity: Hashable, Sendable {
+        case valid, notYet, expired
+
+        /// For a user; nil for a valid certificate.
+        package var note: String? {
+            switch self {
+            case .valid: nil
+            case .notYet: "not yet valid"
+            case .expired: "expired"
+            }
+        }
+    }
+
+    /// Its validity at a time in seconds since 1970, as OpenSSH's servers decide.
+    package func validity(at time: UInt64) -> Validity {
+        guard time >= validAfter else { return .notYet }
+        return time < validBefore ? .valid : .expired
+    }
+
+    /// Its validity now.
+    package var validity: Validity {
+        validity(at: UInt64(max(0, Date().timeIntervalSince1970)))
+    }
 
     /// Reads the bytes of a certificate.
     package init(_ blob: [UInt8]) throws(SSHFormatError) {
@@ -46,7 +70,7 @@ package struct SSHCertificate: Hashable, Sendable {
         var principals: [String] = []
         while !names.isAtEnd { principals.append(try names.text()) }
         self.principals = principals
-        _ = try reader.uint64()
+        validAfter = try reader.uint64()
         validBefore = try reader.uint64()
         // Critical options, extensions and a reserved field.
         for _ in 0..<3 { _ = try reader.string() }

@@ -105,10 +105,16 @@ extension SSHCommand {
             var entry = try await records.verifiedSSHKey(
                 found.key.id, for: prompt, authorizedBy: context.presence)
             entry.certificate = certificate
-            if certificate?.hasEnded(at: UInt64(max(0, Date().timeIntervalSince1970))) == true {
+            switch certificate?.validity {
+            case .expired:
                 context.console.say(
                     "Warning: the certificate has expired, so servers refuse it. Have the authority sign a new one."
                 )
+            case .notYet:
+                context.console.say(
+                    "Warning: the certificate is not yet valid, so servers refuse it now. ‘latchkey ssh list’ shows its first day."
+                )
+            case .valid, nil: break
             }
             return SSHKeyReport(
                 try await records.store(entry, for: prompt, authorizedBy: context.presence))

@@ -230,30 +230,38 @@ struct SSHCertificateReport: Encodable, Sendable {
     let keyID: String
     let principals: [String]
     let authority: String
+    /// The start of its validity; nil if it has none.
+    let validAfter: Nullable<Date>
     /// The end of its validity; nil if it does not end.
     let validBefore: Nullable<Date>
-    private let hasEnded: Bool
+    private let validity: SSHCertificate.Validity
 
     private enum CodingKeys: CodingKey {
-        case keyID, principals, authority, validBefore
+        case keyID, principals, authority, validAfter, validBefore
     }
 
     init(_ certificate: SSHCertificate) {
         keyID = certificate.keyID
         principals = certificate.principals
         authority = certificate.authorityFingerprint
-        hasEnded = certificate.hasEnded(at: UInt64(max(0, Date().timeIntervalSince1970)))
-        // 2⁶³ seconds and more mean that the certificate does not end.
-        validBefore = Nullable(
-            certificate.validBefore > UInt64(UInt32.max) * 4
-                ? nil : Date(timeIntervalSince1970: Double(certificate.validBefore)))
+        validity = certificate.validity
+        validAfter = Nullable(
+            certificate.validAfter == 0 ? nil : Self.date(certificate.validAfter))
+        validBefore = Nullable(Self.date(certificate.validBefore))
+    }
+
+    /// - Returns: nil for times that no calendar shows: 2⁶⁴ - 1 seconds mean that there is no end.
+    private static func date(_ seconds: UInt64) -> Date? {
+        seconds > UInt64(UInt32.max) * 4 ? nil : Date(timeIntervalSince1970: Double(seconds))
     }
 
     var summary: Layout.Cell {
         let users = principals.isEmpty ? "all users" : principals.joined(separator: ", ")
         let words = printable("\(keyID), for \(users)")
-        let note = hasEnded ? " (expired: servers refuse it)" : ""
-        return validBefore.value.map { Layout.Cell($0) { "\(words), until \($0)\(note)" } }
-            ?? Layout.Cell(words)
+        let note = validity.note.map { " (\($0): servers refuse it)" } ?? ""
+        let (limit, word) =
+            validity == .notYet ? (validAfter.value, "from") : (validBefore.value, "until")
+        return limit.map { Layout.Cell($0) { "\(words), \(word) \($0)\(note)" } }
+            ?? Layout.Cell(words + note)
     }
 }

@@ -200,17 +200,26 @@ struct SSHLoginTests {
                     "ecdsa-sha2-nistp256-cert-v01"))
             let outcome = try await agent.client("ssh", server.login(agent) + ["echo", "hello"])
             #expect(outcome.output == "hello\n", "\(outcome.errors)")
-            // An expired one is stored with a warning.
-            try await program(
-                "ssh-keygen",
-                [
-                    "-q", "-s", agent.directory.path(of: "ca"), "-I", "old", "-V",
-                    "20200101:20210101", "-n", NSUserName(), key,
-                ])
-            let old = try await agent.machine.run("ssh", "certificate", "work", file)
-            #expect(old.status == 0)
-            #expect(old.errors.contains("the certificate has expired"), "\(old.errors)")
-            #expect(try await agent.machine.run("ssh", "list").output.contains("(expired:"))
+            // One that servers refuse is stored with a warning, and still offered.
+            for (days, words, note) in [
+                ("20200101:20210101", "the certificate has expired", "expired"),
+                ("20990101:20991231", "the certificate is not yet valid", "not yet valid"),
+            ] {
+                try await program(
+                    "ssh-keygen",
+                    [
+                        "-q", "-s", agent.directory.path(of: "ca"), "-I", "old", "-V", days, "-n",
+                        NSUserName(), key,
+                    ])
+                let old = try await agent.machine.run("ssh", "certificate", "work", file)
+                #expect(old.status == 0)
+                #expect(old.errors.contains(words), "\(old.errors)")
+                let listed = try await agent.machine.run("ssh", "list").output
+                #expect(listed.contains(" (\(note): servers refuse it)"), "\(listed)")
+                let offered = try await agent.client("ssh-add", ["-l"]).output
+                #expect(offered.contains("work (certificate, \(note))"), "\(offered)")
+                #expect(try await agent.client("ssh", server.login(agent) + ["true"]).status == 255)
+            }
             // A certificate of another key is not stored.
             _ = try await agent.createKey("other")
             #expect(try await agent.machine.run("ssh", "certificate", "other", file).status != 0)
