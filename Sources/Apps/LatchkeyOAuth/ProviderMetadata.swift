@@ -172,6 +172,9 @@ package struct ProviderMetadata: Decodable, Hashable, Sendable {
 extension ProviderMetadata {
     /// Reads a server's metadata, and checks that it names the server (RFC 8414 section 3.3).
     ///
+    /// The place is that of OpenID Connect Discovery section 4.1; if there is nothing (404), that of
+    /// RFC 8414 section 3.1, where the issuer's path comes last.
+    ///
     /// - Parameters:
     ///   - address: The configured server. A slash at its end makes no difference.
     ///   - clientID: The client whose requirement for attestation to read; nil for the server's.
@@ -182,9 +185,15 @@ extension ProviderMetadata {
             throw LatchkeyError(.invalidAddress(address))
         }
         let query = clientID.map { "?" + FormEncoding.encode([("client_id", $0)]) } ?? ""
-        let metadata = try await connection.json(
-            ProviderMetadata.self,
+        let path = "/.well-known/oauth-authorization-server" + endpoint.appending("").path
+        var response = try await connection.send(
             endpoint.appending("/.well-known/openid-configuration" + query).request(.get))
+        if response.status == 404 {
+            let other = try await connection.send(
+                endpoint.onSameOrigin(path: path + query).request(.get))
+            if other.isSuccess { response = other }
+        }
+        let metadata = try response.successful().json(ProviderMetadata.self)
         func bare(_ text: String) -> Substring { text.hasSuffix("/") ? text.dropLast() : text[...] }
         guard bare(metadata.issuer) == bare(address) else {
             throw LatchkeyError(

@@ -147,6 +147,8 @@ struct OddServerTests {
         #"{"fields": {"Content-Type": ""}}"#, #"{"chunked": true}"#, #"{"bom": true}"#,
         #"{"fields": {"Cache-Control": "no-store", "Set-Cookie": "a=b", "X-Odd": "ä"}}"#,
         #"{"path": "/realms/one"}"#, #"{"path": "/realms/one", "slash": "/"}"#, #"{"slash": "/"}"#,
+        #"{"path": "/realms/one", "oauth": true}"#, #"{"oauth": true}"#,
+        #"{"path": "/realms/one", "slash": "/", "oauth": true}"#,
     ])
     func `answers in other forms are read`(manner: String) async throws {
         try await OddServer.with(manner) { given, server in
@@ -154,6 +156,8 @@ struct OddServerTests {
             if manner.contains("/realms/one") {
                 machine.environment["LATCHKEY_ENDPOINT"] = "\(server.address)/realms/one"
             }
+            let doctor = try await machine.run("doctor", "--json").json()["checks"]?.array
+            #expect(doctor?.first { $0["name"] == "server" }?["state"] == "ok", "\(doctor ?? [])")
             try await machine.require("login")
             let path = manner.contains("/realms/one") ? "/realms/one" : ""
             let added = try await machine.run(

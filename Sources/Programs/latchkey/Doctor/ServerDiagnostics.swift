@@ -14,7 +14,7 @@ struct ServerDiagnostics {
 
     func check() async -> Check {
         let name = "server"
-        guard let text = settings.endpoint, let endpoint = Endpoint(text),
+        guard let text = settings.endpoint, Endpoint(text) != nil,
             let client = settings.clientID
         else {
             return .warning(
@@ -22,17 +22,13 @@ struct ServerDiagnostics {
                 advice: settings.missingServer.recovery)
         }
         let transport = CurlTransport(timeout: Self.timeoutSeconds)
-        let request = endpoint.appending("/.well-known/openid-configuration").request(.get)
-        do throws(KeystoreError) {
-            let (response, body) = try await transport.send(request, body: [])
-            guard response.status.code == 200,
-                let offer = try? ReceivedJSON.decode(Offer.self, from: Data(body))
-            else {
-                return .warning(
-                    name, "The server at \(text) is not an identity server.",
-                    advice: "Check the address, and proxies on the way to it.")
+        do throws(LoginError) {
+            let metadata = try await ProviderMetadata.read(
+                at: text, over: ServerConnection<LoginErrorCode>(transport: transport))
+            guard let page = metadata[.authorization] else {
+                throw LoginError(.missingEndpoint(.authorization))
             }
-            guard try await knows(client, at: offer.authorization, over: transport) else {
+            guard try await knows(client, at: page, over: transport) else {
                 return .warning(
                     name,
                     "The identity server \(text) does not know the client ‘\(client)’ or its redirect URI.",
@@ -40,9 +36,14 @@ struct ServerDiagnostics {
                         "Correct --client-id, or register http://127.0.0.1/callback for it at the server."
                 )
             }
-            let locker = offer.locker == nil ? "and no locker" : "and the locker"
+            let locker = metadata[.lockerEnrolment] == nil ? "and no locker" : "and the locker"
             return .ok(name, "The identity server \(text) answers; it offers logins \(locker).")
         } catch {
+            guard error.code == .network else {
+                return .warning(
+                    name, "The server at \(text) is not an identity server: \(error.reason).",
+                    advice: "Check the address, and proxies on the way to it.")
+            }
             return .warning(
                 name, "The identity server \(text) cannot be reached: \(error.reason).",
                 advice: error.advice)
@@ -53,7 +54,7 @@ struct ServerDiagnostics {
     /// for an unknown client or redirect URI it shows the error itself (RFC 6749 section 4.1.2.1).
     private func knows(
         _ client: String, at page: Endpoint, over transport: CurlTransport
-    ) async throws(KeystoreError) -> Bool {
+    ) async throws(LoginError) -> Bool {
         let challenge = PKCE.random().challenge
         let query = FormEncoding.encode([
             ("response_type", "code"), ("client_id", client),
@@ -63,20 +64,8 @@ struct ServerDiagnostics {
             ("code_challenge_method", "S256"), ("x_suppress_idp_session_cookie", "true"),
         ])
         let path = page.path + (page.path.contains("?") ? "&" : "?") + query
-        let (response, _) = try await transport.send(
-            page.onSameOrigin(path: path).request(.get), body: [])
-        return !(400..<500).contains(response.status.code)
-    }
-
-    private struct Offer: Decodable {
-        let issuer: String
-        let authorization: Endpoint
-        let locker: String?
-
-        private enum CodingKeys: String, CodingKey {
-            case issuer
-            case authorization = "authorization_endpoint"
-            case locker = "locker_enrolment_endpoint"
-        }
+        let connection = ServerConnection<LoginErrorCode>(transport: transport)
+        let response = try await connection.send(page.onSameOrigin(path: path).request(.get))
+        return !(400..<500).contains(response.status)
     }
 }

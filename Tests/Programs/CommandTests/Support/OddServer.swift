@@ -154,7 +154,10 @@ struct OddServer {
                 seen['manner'] = manner
                 seen[url.path] = True
                 alg = manner.get('alg', 'RS256')
-                if path == '/.well-known/openid-configuration':
+                discovery = '/.well-known/openid-configuration'
+                if manner.get('oauth'):
+                    discovery = '/.well-known/oauth-authorization-server' + manner.get('path', '')
+                if path == discovery:
                     names = {'authorization': 'authorize', 'token': 'token', 'userinfo': 'userinfo',
                         'revocation': 'revoke'}
                     made = {name + '_endpoint': '%s/%s' % (own, path) for name, path in names.items()}
