@@ -80,7 +80,7 @@ final class Connection: @unchecked Sendable {
                 throw CryptokiError(.tokenAbsent, reason: "the token has changed since it was read")
             }
             try call.initializeToken(slot: slot, label: label, securityOfficer: proof)
-        }
+        }.mapError { obstacle(behind: $0, serial: nil) ?? $0 }
         return try end(result)
     }
 
@@ -247,6 +247,12 @@ final class Connection: @unchecked Sendable {
             session = nil
         default: break
         }
-        return error
+        return obstacle(behind: error, serial: identity.texts.serial.text) ?? error
+    }
+
+    /// The cause of a module's answer that does not name it, if the module cannot write its files.
+    private func obstacle(behind error: CryptokiError, serial: String?) -> CryptokiError? {
+        guard [.generalError, .functionFailed].contains(error.returnValue) else { return nil }
+        return call.module.files?.obstacle(to: error.function, serial: serial)
     }
 }

@@ -43,6 +43,8 @@ package struct CryptokiError: Error, Sendable {
         case locked
         /// The file of the token's lock can't be used.
         case lockUnavailable
+        /// The module's files of the token can't be written.
+        case unwritable
         /// The module may show an old state of a token: see ``RecoveryPolicy``.
         case stale
         /// A login could not be ended on the card.

@@ -42,6 +42,9 @@ final class Module: Sendable {
         state = Mutex(ModuleState())
     }
 
+    /// The files in which it keeps its tokens, if the module is of a kind with such files.
+    var files: ModuleFiles? { ModuleFiles(of: path, options: options) }
+
     /// Whether it runs in a separate process.
     var isIsolated: Bool { process != nil }
 

@@ -131,8 +131,14 @@ final class ModuleLoader: Sendable {
         _ functions: FunctionList, in process: ModuleProcess?, on thread: TokenThread,
         within limit: Duration
     ) throws(CryptokiError) -> Module {
-        let isThreadSafe = try Self.initialize(
-            functions, in: process, watch: thread.watch, deadline: limit)
+        let isThreadSafe: Bool
+        do throws(CryptokiError) {
+            isThreadSafe = try Self.initialize(
+                functions, in: process, watch: thread.watch, deadline: limit)
+        } catch {
+            throw ModuleFiles(of: path, options: options)?
+                .obstacle(to: error.function, serial: nil) ?? error
+        }
         var info = CK_INFO()
         let value = thread.watch.during("C_GetInfo", within: options.deadlines.data) {
             functions.pointer.pointee.C_GetInfo?(&info)

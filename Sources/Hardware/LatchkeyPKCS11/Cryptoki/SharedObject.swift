@@ -81,10 +81,13 @@ enum SharedObject {
 extension SharedObject {
     /// Whether the file contains the name that OpenSC's modules report, whatever it is called. The
     /// module's own description then decides.
-    static func mayNeedIsolation(_ path: String) -> Bool {
+    static func mayNeedIsolation(_ path: String) -> Bool { file(path, has: "OpenSC") }
+
+    /// Whether a file contains a text.
+    static func file(_ path: String, has text: String) -> Bool {
         guard let file = FileManager.default.contents(atPath: path) else { return false }
         return file.withUnsafeBytes { (bytes: UnsafeRawBufferPointer) -> Bool in
-            contains(bytes, Array("OpenSC".utf8))
+            contains(bytes, Array(text.utf8))
         }
     }
 

@@ -107,6 +107,11 @@ extension CryptokiError.Kind {
                 .unavailable,
                 "Make yourself the owner of the lock directory (chown), run chmod 700 on it, then try again."
             )
+        case .unwritable:
+            (
+                .unavailable,
+                "Let this user write the file that the error names (chown, chmod; mount its file system for writing), then try again."
+            )
         case .leftUnlocked: (.unavailable, "Unplug the token and plug it in, then try again.")
         case .timedOut:
             (.transient, "Try again; if it happens again, unplug the token and plug it in.")

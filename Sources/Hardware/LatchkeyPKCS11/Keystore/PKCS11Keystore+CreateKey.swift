@@ -246,6 +246,11 @@ extension PKCS11Keystore {
                 CryptokiError(.tokenWriteProtected, from: "C_GetTokenInfo"),
                 profile: snapshot.module)
         }
+        if let obstacle = snapshot.token.module.files?.obstacle(
+            to: Session.generation, serial: snapshot.information.serial)
+        {
+            throw KeystoreError(obstacle, profile: snapshot.module)
+        }
         if snapshot.module.generator == .securityOfficer { try await checkOfficer(snapshot) }
     }
 }
