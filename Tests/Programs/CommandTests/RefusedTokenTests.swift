@@ -76,11 +76,20 @@ struct RefusedTokenTests {
             echo "module: $module" >/usr/share/p11-kit/modules/nss.module
             echo "x-init-reserved: configdir='sql:$WORK/nss' certPrefix='' keyPrefix='' secmod='secmod.db' flags=" \
                 >>/usr/share/p11-kit/modules/nss.module
+            cp "$WORK/nss/key4.db" "$WORK/before"
+            run init '1234\n123456\n' token init --label Fresh
+            run erase '123456\n123456\n' token init --label Fresh --erase
+            cmp "$WORK/nss/key4.db" "$WORK/before" || run changed '' token nothing
             run list '' token list
             run create '' key create
             run open '' key create --policy none
             run path '' --token "pkcs11:token=NSS%20Certificate%20DB?module-path=$module" key create
             run doctor '' doctor
+            mkdir "$WORK/blank"
+            sed -i "s,$WORK/nss,$WORK/blank," /usr/share/p11-kit/modules/nss.module
+            run blank '' key create
+            run blank-init '1234\n123456\n' token init --label Fresh
+            run blank-doctor '' doctor
             run proxy '' --token "pkcs11:?module-path=\(libraries)/p11-kit-proxy.so" key create
             """)
         let unconfigured = try #require(results["unconfigured"])
@@ -89,18 +98,21 @@ struct RefusedTokenTests {
         let labels =
             results["list"]?.json["tokens"]?.array?.compactMap { $0["label"]?.string } ?? []
         #expect(labels.contains("NSS Certificate DB"), "\(labels)")
-        for name in ["create", "open", "path"] {
+        #expect(results["changed"] == nil, "the database is unchanged")
+        for name in ["create", "open", "path", "init", "erase", "blank", "blank-init"] {
             let result = try #require(results[name])
             #expect(result.status == 1 && result.code == "refused", "\(name): \(result)")
             #expect(
                 result.message.contains("NSS softoken keeps keys in files"),
                 "\(name): \(result.message)")
         }
-        let doctor = try #require(results["doctor"])
-        #expect(doctor.status == 1, "\(doctor)")
-        #expect(
-            doctor.problem?["finding"]?.string?.contains("NSS softoken keeps keys in files")
-                == true, "\(doctor)")
+        for name in ["doctor", "blank-doctor"] {
+            let doctor = try #require(results[name])
+            #expect(doctor.status == 1, "\(doctor)")
+            #expect(
+                doctor.problem?["finding"]?.string?.contains("NSS softoken keeps keys in files")
+                    == true, "\(doctor)")
+        }
         let proxy = try #require(results["proxy"])
         #expect(proxy.status == 7)
         #expect(proxy.message.contains("Remove `module-path=`"), "\(proxy.message)")
@@ -140,7 +152,7 @@ struct RefusedTokenTests {
             run create '123456\\n' key create
             run doctor '' doctor
             """)
-        #expect(results["blank"]?.status == 7)
+        #expect(results["blank"]?.status == 1)
         let wrong = try #require(results["wrong"])
         #expect(wrong.status == 4, "\(wrong)")
         #expect(wrong.message.contains("security officer's PIN is wrong"), "\(wrong.message)")

@@ -65,6 +65,8 @@ package struct TokenAdministrator: Sendable {
                 )
             }
             let entry = try await blankEntry()
+            // The erasure would delete the certificates and passwords of a browser.
+            guard !entry.information.isNSS else { throw KeystoreError(.filesOfNSS) }
             guard entry.profile.family != .ykcs11 else {
                 throw .unsupported(
                     "a YubiKey is always initialized; it can only be reset",

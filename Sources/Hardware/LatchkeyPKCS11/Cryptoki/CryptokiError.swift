@@ -101,6 +101,16 @@ extension CryptokiError {
     static let connectAnyToken =
         "Connect the token, or start the program that provides it. For a smart card, check that pcscd runs."
 
+    /// NSS softoken also has no label that can be set, and shows no token until its database has a
+    /// password.
+    static var filesOfNSS: CryptokiError {
+        CryptokiError(
+            .unsound,
+            reason:
+                "NSS softoken keeps keys in files, and does not report that a key was generated in it and stays there",
+            recovery: "Use a hardware token or the TPM.")
+    }
+
     /// The token accepted a proof twice and refuses the operation for lack of a login.
     static func loginWithoutEffect(_ error: CryptokiError) -> CryptokiError {
         CryptokiError(

@@ -257,6 +257,7 @@ extension Token {
         }
         if let token = tokens.first { return token }
         if let blank = blank.withLock(\.self) {
+            guard !blank.isNSS else { throw .filesOfNSS }
             throw CryptokiError(
                 .uninitialized,
                 reason: "the token \(blank.manufacturer) \(blank.model) is not initialized")

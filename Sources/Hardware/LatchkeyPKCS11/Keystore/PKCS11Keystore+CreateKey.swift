@@ -234,13 +234,7 @@ extension PKCS11Keystore {
                         + "with its `id=`, for example `id=%03` for the authentication key of an OpenPGP card."
             )
         }
-        guard !snapshot.information.isNSS else {
-            throw KeystoreError(
-                code: .refused,
-                reason:
-                    "NSS softoken keeps keys in files, and does not report that a key was generated in it and stays there",
-                recovery: "Use a hardware token or the TPM.")
-        }
+        guard !snapshot.information.isNSS else { throw KeystoreError(.filesOfNSS) }
         guard !snapshot.information.flags.contains(.writeProtected) else {
             throw KeystoreError(
                 CryptokiError(.tokenWriteProtected, from: "C_GetTokenInfo"),

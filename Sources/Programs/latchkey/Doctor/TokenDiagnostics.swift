@@ -17,15 +17,16 @@ struct TokenDiagnostics {
         let fitting = directory.tokens.filter { uri.matches($0.information) }.preferringInitialized
         guard let entry = fitting.first else { return [absent(directory)] }
         guard fitting.count == 1 else { return [ambiguous(fitting)] }
-        let checks = [module(entry), token(entry)]
-        guard entry.information.flags.contains(.initialized) else { return checks }
-        return checks + [await pin(entry), await creation(), revocation] + limits(entry)
+        guard entry.information.flags.contains(.initialized) else {
+            return [module(entry), await creation(as: "token")]
+        }
+        return [module(entry), token(entry), await pin(entry), await creation(), revocation]
+            + limits(entry)
     }
 
     /// Makes the checks of `key create` before its prompts, and creates a key that the token does
     /// not store.
-    private func creation() async -> Check {
-        let name = "token-key"
+    private func creation(as name: String = "token-key") async -> Check {
         do throws(KeystoreError) {
             let check = try await PKCS11Keystore(uri: uri, options: options).checkCreation()
             if let failure = check.sealingFailure {
@@ -33,7 +34,7 @@ struct TokenDiagnostics {
                     name, "The token can have keys, but cannot seal secrets. \(failure)",
                     advice: failure.advice)
             }
-            guard let slot = check.slot else { return creation(check) }
+            guard let slot = check.slot else { return creation(check, name) }
             guard check.isKnown else {
                 return .warning(
                     name,
@@ -51,8 +52,7 @@ struct TokenDiagnostics {
         }
     }
 
-    private func creation(_ check: CreationCheck) -> Check {
-        let name = "token-key"
+    private func creation(_ check: CreationCheck, _ name: String) -> Check {
         guard check.isKnown else {
             return .warning(
                 name, "The token does not show the named key without a login.",
@@ -116,12 +116,6 @@ struct TokenDiagnostics {
         let serial =
             information.serial.isEmpty ? "" : " with the serial number \(information.serial)"
         let device = "\(information.manufacturer) \(information.model)\(serial)"
-        guard information.flags.contains(.initialized) else {
-            return .problem(
-                "token", "\(device) is not initialized.",
-                advice: "Run ‘latchkey token init --label NAME’, which prompts for its PINs.",
-                code: .unavailable)
-        }
         let kind =
             entry.simulator.map { "a simulator (\($0)), which does not protect keys" } ?? "hardware"
         return .ok("token", "‘\(information.label)’, \(device), answers; it is \(kind).")
