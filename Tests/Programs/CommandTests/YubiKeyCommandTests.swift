@@ -48,6 +48,39 @@ struct YubiKeyCommandTests {
         #expect(try await machine.run("key", "delete", id, "--forget").status == 0)
     }
 
+    /// A command takes about 30 ms on a real card, and the start of OpenSC most of them.
+    @Test(.requires(program: "pkcs11-tool"))
+    func `OpenSC is started once for each command, as by pkcs11-tool`() async throws {
+        let yubiKey = try VirtualYubiKey.current
+        try await yubiKey.provision(.authentication)
+        let machine = try machine(openSCModule, naming: "id=%01")
+        let made = try await machine.run("key", "create", "--json", pins: ["123456"])
+        let id = try #require(made.json()["id"]?.string, "\(made)")
+        let digest = machine.directory.path(of: "digest")
+        try Data(repeating: 7, count: 32).write(to: URL(filePath: digest))
+        func count(_ body: () async throws -> Void) async throws -> Int {
+            let before = yubiKey.card.statistics.commands
+            try await body()
+            return yubiKey.card.statistics.commands - before
+        }
+        let start = try await count { try await program("pkcs11-tool", tool("--list-slots")) }
+        let list = try await count { try await machine.require("token", "list") }
+        #expect(list < 2 * start, "\(list) commands, \(start) of pkcs11-tool")
+        let sign = [
+            "--login", "--pin", "123456", "--sign", "--mechanism", "ECDSA", "--id", "01",
+            "--input-file", digest, "--output-file", "\(digest).signature",
+        ]
+        let other = try await count { try await program("pkcs11-tool", tool(sign)) }
+        let own = try await count {
+            try await machine.require("key", "sign", id, "/dev/null", pins: ["123456"])
+        }
+        #expect(own < other + start, "\(own) commands, \(other) of pkcs11-tool")
+    }
+
+    private func tool(_ arguments: String...) -> [String] { tool(arguments) }
+
+    private func tool(_ arguments: [String]) -> [String] { ["--module", openSCModule] + arguments }
+
     @Test func `wrong PINs end with 4, then with 5, and the PUK unblocks`() async throws {
         let machine = try machine()
         let made = try await machine.run(
