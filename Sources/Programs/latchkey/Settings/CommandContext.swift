@@ -146,16 +146,16 @@ extension ContextCommand {
     func run() async throws {
         if arguments.verbose { LoggingSystem.bootstrap { TextLogHandler(label: $0) } }
         let context = try CommandContext(arguments)
+        HardwareWait.report(to: context.console.waitNotice)
         let report: Output
         do {
-            report = try await HardwareWait.$notice.withValue(context.console.waitNotice) {
-                // Some modules of tokens write their own messages to standard error.
+            // Some modules of tokens write their own messages to standard error.
+            report =
                 arguments.verbose || context.settings.token == nil
-                    ? try await perform(in: context)
-                    : try await StandardStreams.withoutForeignMessages {
-                        try await perform(in: context)
-                    }
-            }
+                ? try await perform(in: context)
+                : try await StandardStreams.withoutForeignMessages {
+                    try await perform(in: context)
+                }
         } catch {
             throw reported(error, isTPM: context.settings.token == nil)
         }
