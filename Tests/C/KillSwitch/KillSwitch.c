@@ -5,17 +5,19 @@
 // before each effect covers all cases. Output to pipes and terminals is not an effect. Neither is SQLite's shared memory, which
 // SQLite rebuilds from the files.
 //
-// The functions make the system calls directly, so that no other library's version of them runs. The tests build the library
-// with BuiltProduct.library.
+// The functions make the system calls directly, so that no other library's version of them runs; fflush is the C library's. The
+// tests build the library with BuiltProduct.library.
 
 #define _GNU_SOURCE
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -123,6 +125,14 @@ ssize_t sendmsg(int descriptor, const struct msghdr *message, int flags) {
     return syscall(SYS_sendmsg, descriptor, message, flags);
 }
 
+// The C library writes a stream's buffer without the functions above.
+int fflush(FILE *stream) {
+    static int (*flush)(FILE *);
+    if (!flush) flush = (int (*)(FILE *))dlsym(RTLD_NEXT, "fflush");
+    if (stream) effect(kind_of(fileno(stream)));
+    return flush(stream);
+}
+
 int fsync(int descriptor) {
     effect(kind_of(descriptor));
     return syscall(SYS_fsync, descriptor);
@@ -151,6 +161,12 @@ int unlink(const char *path) {
 int unlinkat(int directory, const char *path, int flags) {
     effect(FILES);
     return syscall(SYS_unlinkat, directory, path, flags);
+}
+
+int remove(const char *path) {
+    effect(FILES);
+    int status = syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+    return status == 0 || errno != EISDIR ? status : syscall(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR);
 }
 
 int rename(const char *from, const char *to) {

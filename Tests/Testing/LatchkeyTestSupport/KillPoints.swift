@@ -135,6 +135,8 @@ package enum StateChange: String, Sendable, CaseIterable {
     /// The minimum number of points of a run with samples.
     package static let minimum = 500
 
+    /// `latchkey key create` on a token in files.
+    case keyOnToken = "key create, on a token"
     /// `latchkey vault store`.
     case vaultStore = "vault store"
     /// `latchkey vault store --biometrics`.
@@ -196,6 +198,7 @@ package enum StateChange: String, Sendable, CaseIterable {
     package var share: Int {
         switch self {
         case .pinChange, .enable, .authenticate: 40
+        case .keyOnToken: 30
         case .disable, .brokerStart: 30
         case .credentialRefresh, .lockerEnrolment: 25
         case .vaultUpgrade, .vaultDowngrade, .brokerPIN, .brokerEnrolment: 20
