@@ -3,6 +3,7 @@ import Glibc
 import Latchkey
 import LatchkeyServices
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 import VirtualSmartCard
@@ -14,18 +15,15 @@ struct AdviceTests {
     /// Actions that this suite does not follow, with the reason.
     private static let elsewhere: [Recovery.Action: String] = [
         .reportDiagnosis: "a person reports the output",
-        .forwardLogin: "needs an ssh client; DeviceLoginTests checks the text",
+        .forwardLogin: "needs two machines with the port free; DeviceLoginTests checks the text",
         .restartReader: "needs systemd and a fingerprint reader",
         .useModuleHere: "only an app passes a token's key to OpenSSL",
         .requireFinger: "needs a finger; AttestationCommandTests follows it",
         .enrolBroker: "needs a finger; AttestationCommandTests follows it",
         .disable: "needs a key with another policy, so a finger; LoginCommandTests disables one",
         .showAttestation: "after it, a person asks the server's operator",
-        .chooseIssuer: "needs a certified TPM; AttestationCommandTests passes --issuer",
-        .enrolAttestation: "needs a certified TPM; AttestationCommandTests follows it",
         .forgetAttestation: "needs an operator who replaces the server's authority",
-        .listPasskeys: "only latchkey-passkeys creates what the list shows",
-        .deletePasskey: "only latchkey-passkeys creates a passkey, which must then be damaged",
+        .listPasskeys: "needs a browser and latchkey-passkeys, which create what the list shows",
         .listSSHKeys: "only if another process removes the key at the same time",
     ]
 
@@ -72,10 +70,28 @@ struct AdviceTests {
         try await Machine.withServer { try await row.follow(Advised(machine: $0)) }
     }
 
+    @Test(
+        .softwareTPM(.endorsementCertificate), .requires(program: "swtpm_setup"),
+        .requires(program: "python3"), arguments: AdviceRow.ofCertifiedTPMs)
+    func `the advice about a certified TPM leads to success`(_ row: AdviceRow) async throws {
+        let machine = try Machine(tcti: SoftwareTPM.current.tcti)
+        let configuration = try AttestationCommandTests.configuration(
+            "none", in: machine.directory)
+        try await IdentityProcess.with(configuration) { server in
+            var machine = machine
+            machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
+            machine.environment["LATCHKEY_CLIENT_ID"] = server.clientID
+            machine.environment["BROWSER"] = try ScriptedBrowser(
+                user: server.users[0], in: machine.directory
+            ).path
+            try await row.follow(Advised(machine: machine))
+        }
+    }
+
     @Test func `each action is followed, or has a reason why not`() {
         let rows =
             AdviceRow.ofTheTPM + AdviceRow.ofTokens + AdviceRow.ofCards + AdviceRow.ofSmallCards
-            + AdviceRow.ofServers
+            + AdviceRow.ofServers + AdviceRow.ofCertifiedTPMs
         let followed = Set(rows.flatMap(\.actions))
         for action in Recovery.Action.allCases {
             #expect(followed.contains(action) == (Self.elsewhere[action] == nil), "\(action)")

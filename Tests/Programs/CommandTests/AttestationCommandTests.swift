@@ -17,7 +17,7 @@ struct AttestationCommandTests {
     private static let token = "a-token-of-the-servers-operator"
 
     /// The configuration of a server that trusts the test's TPM.
-    private func configuration(_ require: String, in directory: TemporaryDirectory) throws
+    static func configuration(_ require: String, in directory: TemporaryDirectory) throws
         -> [String: Any]
     {
         let tpm = try SoftwareTPM.current
@@ -30,7 +30,7 @@ struct AttestationCommandTests {
                 atPath: "\(anchors)/\(folder)", withIntermediateDirectories: true)
             try FileManager.default.copyItem(atPath: file, toPath: "\(anchors)/\(folder)/ca.pem")
         }
-        let digest = SHA256.hash(data: Data(Self.token.utf8)).map { String(format: "%02x", $0) }
+        let digest = SHA256.hash(data: Data(token.utf8)).map { String(format: "%02x", $0) }
             .joined()
         return [
             "attestation": [
@@ -52,7 +52,9 @@ struct AttestationCommandTests {
             reader: reader
         ) { _ in
             let machine = try Machine(tcti: ResourceManager.tcti)
-            try await IdentityProcess.with(configuration(require, in: machine.directory)) {
+            try await IdentityProcess.with(
+                Self.configuration(require, in: machine.directory)
+            ) {
                 server in
                 var machine = machine
                 machine.environment.merge(reader.environment) { $1 }

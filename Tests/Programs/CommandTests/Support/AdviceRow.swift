@@ -103,6 +103,37 @@ struct AdviceRow: Sendable, CustomTestStringConvertible {
                     "app",
                 ], input: token)
         },
+        AdviceRow(.deletePasskey) { advised in
+            _ = try await key(advised)
+            let id = String(repeating: "A", count: 43)
+            try copyRow(advised.machine, to: "passkey.\(id)", kind: "passkey")
+            let listed = try await advised.succeed(["passkey", "list"])
+            try #require(
+                listed.errors.contains("Delete the passkey \(id)")
+                    && listed.errors.contains(Recovery.Action.deletePasskey.command), "\(listed)")
+            try await advised.run(.deletePasskey, adding: [id])
+            #expect(try await advised.succeed(["passkey", "list"]).errors.isEmpty)
+        },
+    ]
+
+    /// Rows for a TPM with an endorsement certificate, and a server that trusts its issuer.
+    static let ofCertifiedTPMs: [AdviceRow] = [
+        AdviceRow(.enrolAttestation, .chooseIssuer) { advised in
+            try await advised.succeed(["login"])
+            let endpoint = try #require(advised.machine.environment["LATCHKEY_ENDPOINT"])
+            let attest = [
+                "key", "attest", try await key(advised), "--challenge", "AAECAwQFBgcICQ", "--form",
+                "acme",
+            ]
+            let named = attest + ["--issuer", endpoint]
+            _ = try await advised.advice(of: named, .enrolAttestation, status: 1)
+            try await advised.run(.enrolAttestation, adding: ["--endpoint", endpoint])
+            try await advised.succeed(named)
+            _ = try await advised.advice(of: attest, .chooseIssuer, status: 1)
+            let shown = try await advised.succeed(["attestation", "show", "--json"])
+            let issuer = try #require(shown.json()["issuers"]?.array?.first?["issuer"]?.string)
+            try await advised.succeed(attest + ["--issuer", issuer])
+        }
     ]
 
     static let ofTokens: [AdviceRow] = [

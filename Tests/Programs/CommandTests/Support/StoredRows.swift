@@ -21,6 +21,19 @@ func store(_ machine: Machine, _ id: String, _ key: String) throws {
     }
 }
 
+/// Adds a copy of a row with another name and kind, as an attacker with write access to the file can.
+func copyRow(_ machine: Machine, to id: String, kind: String) throws {
+    let database = try DatabaseQueue.raw(at: machine.databasePath)
+    try database.write { database in
+        try database.execute(
+            sql: """
+                INSERT INTO record SELECT container, ?, ?, class, policy, attributes, hardwareKey, payload,
+                generation, createdAt, updatedAt, mac FROM record LIMIT 1
+                """, arguments: [id, kind])
+        #expect(database.changesCount == 1)
+    }
+}
+
 /// Writes an attribute's value into a row, as an attacker with write access to the file can.
 func store(_ machine: Machine, _ id: String, attributes: String) throws {
     let database = try DatabaseQueue.raw(at: machine.databasePath)
