@@ -96,9 +96,16 @@ final class OtherAgentConnection {
 
     /// The keys of the other agent; none if it does not answer.
     func identities() -> [AgentIdentity] {
-        checked(exchange(AgentRequest.listMessage, within: Self.quickLimit)) {
+        let listing = checked(exchange(AgentRequest.listMessage, within: Self.quickLimit)) {
             message throws(SSHFormatError) in try OtherAgentAnswer.identities(message)
-        } ?? []
+        }
+        guard let listing else { return [] }
+        if listing.unreadable > 0 {
+            agent.failed(
+                "lists keys that ssh cannot read, and they are omitted: \(listing.unreadable)",
+                isLate: false)
+        }
+        return listing.identities
     }
 
     func signature(_ request: [UInt8]) -> AgentAnswer {
@@ -140,18 +147,36 @@ final class OtherAgentConnection {
         case .open(let descriptor): return exchange(message, on: descriptor, within: limit)
         case .ended: return nil
         case .unused:
-            guard let descriptor = agent.connect(for: clientProcess) else {
-                state = .ended
-                return nil
-            }
-            state = .open(descriptor)
-            // Other agents answer it with a failure.
-            guard
-                exchange(AgentRequest.ownKeysMessage, on: descriptor, within: Self.quickLimit)
-                    != nil
-            else { return nil }
+            guard let descriptor = introducedConnection() else { return nil }
             return exchange(message, on: descriptor, within: limit)
         }
+    }
+
+    /// Connects, and says that the other agent must not pass requests on. Most agents answer with a
+    /// failure. Some close the connection at a request that they do not know, and get no such request
+    /// on the next connection: they are not agents of this kind, so there is no ring.
+    private func introducedConnection() -> Int32? {
+        state = .ended
+        guard let descriptor = agent.connect(for: clientProcess) else { return nil }
+        state = .open(descriptor)
+        let deadline = ContinuousClock.now + Self.quickLimit
+        do throws(SSHFormatError) {
+            let exchange = AgentExchange(descriptor, whileOpen: client)
+            if try exchange.answer(to: AgentRequest.ownKeysMessage, until: deadline) != nil {
+                return descriptor
+            }
+            end()
+            return nil
+        } catch {
+            end()
+            guard ContinuousClock.now < deadline else {
+                agent.failed("\(error)", isLate: true)
+                return nil
+            }
+        }
+        guard let second = agent.connect(for: clientProcess) else { return nil }
+        state = .open(second)
+        return second
     }
 
     private func exchange(

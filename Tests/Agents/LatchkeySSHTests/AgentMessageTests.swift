@@ -1,3 +1,4 @@
+import Crypto
 import Testing
 
 @testable import LatchkeySSH
@@ -46,18 +47,66 @@ struct AgentMessageTests {
     }
 
     @Test func `a list of another agent is read completely, or refused`() throws {
-        let whole = list([[1], [2, 3]])
-        #expect(try OtherAgentAnswer.identities(whole).map(\.publicKey) == [[1], [2, 3]])
+        let keys = [Self.key("ssh-ed25519", [UInt8](repeating: 1, count: 32)), Self.key("odd")]
+        let whole = list(keys)
+        #expect(try OtherAgentAnswer.identities(whole).identities.map(\.publicKey) == keys)
         for count in 0..<whole.count {
             #expect(throws: SSHFormatError.self, "\(count)") {
                 try OtherAgentAnswer.identities(Array(whole.prefix(count)))
             }
         }
-        #expect(try OtherAgentAnswer.identities([5]).isEmpty)
-        #expect(throws: SSHFormatError.self) { try OtherAgentAnswer.identities(whole + [0]) }
-        #expect(throws: SSHFormatError.self) { try OtherAgentAnswer.identities(list([[]])) }
+        #expect(try OtherAgentAnswer.identities([5]).identities.isEmpty)
+        #expect(
+            try OtherAgentAnswer.identities(whole + [0]) == OtherAgentAnswer.identities(whole))
         let many = list((0...2048).map { [UInt8($0 >> 8), UInt8($0 & 255)] })
         #expect(throws: SSHFormatError.self) { try OtherAgentAnswer.identities(many) }
+    }
+
+    private static func key(_ name: String, _ parts: [UInt8]...) -> [UInt8] {
+        var writer = SSHWriter()
+        writer.string(name)
+        for part in parts { writer.string(part) }
+        return writer.bytes
+    }
+
+    private static let ed25519 = [UInt8](repeating: 1, count: 32)
+    private static let p256 = Array("nistp256".utf8)
+    private static let point = Array(P256.Signing.PrivateKey().publicKey.x963Representation)
+    private static let modulus = [0x7F] + [UInt8](repeating: 1, count: 127)
+
+    /// Keys of other agents, and whether OpenSSH's clients accept a list with them.
+    private static let listed: [(key: [UInt8], isReadable: Bool)] = [
+        (key("ssh-ed25519", ed25519), true), (key("ssh-ed25519", Array(ed25519.dropLast())), false),
+        (key("ssh-ed25519", ed25519) + [0], false), (key("ssh-ed25519"), false),
+        (key("ecdsa-sha2-nistp256", p256, point), true),
+        (key("ecdsa-sha2-nistp384", p256, point), false),
+        (key("ecdsa-sha2-nistp256", p256, [4] + [UInt8](repeating: 1, count: 64)), false),
+        (key("ssh-rsa", [1, 0, 1], [0x40] + modulus.dropFirst()), false),
+        (key("ssh-rsa", [1, 0, 1], [0, 0x80] + modulus.dropFirst()), true),
+        (key("ssh-rsa", [1, 0, 1], [0x80] + modulus.dropFirst()), false),
+        (key("sk-ssh-ed25519@openssh.com", ed25519, [1]), true),
+        (key("sk-ssh-ed25519@openssh.com", ed25519), false),
+        (key("sk-ecdsa-sha2-nistp256@openssh.com", p256, point, [1]), true),
+        (key("ssh-dss", [1], [1], [1], [1]), true), (key("ssh-dss", [1]), false),
+        (key("ssh-mldsa44", [1]), true), (key("odd"), true), (key(""), true),
+        (key("odd-cert-v01@openssh.com"), true),
+        (key("ssh-ed25519-cert-v01@openssh.com", [1], ed25519), false),
+        ([], false), ([0xFF, 0xFF], false), (key("a\0b"), false),
+    ]
+
+    @Test(arguments: listed.indices)
+    func `a key that would hide the others from ssh is omitted`(index: Int) throws {
+        let (key, isReadable) = Self.listed[index]
+        let good = Self.key("ssh-ed25519", [UInt8](repeating: 2, count: 32))
+        let listing = try OtherAgentAnswer.identities(list([key, good]))
+        #expect(listing.identities.map(\.publicKey) == (isReadable ? [key, good] : [good]))
+        #expect(listing.unreadable == (isReadable ? 0 : 1))
+    }
+
+    @Test func `a certificate is readable, and not if a byte is missing`() throws {
+        let blob = try SampleServer().certificate(by: SampleServer(), for: ["a"])
+        let listing = try OtherAgentAnswer.identities(list([blob, blob.dropLast()]))
+        #expect(listing.identities.map(\.publicKey) == [blob] && listing.unreadable == 1)
     }
 
     @Test func `other answers of another agent are checked`() throws {

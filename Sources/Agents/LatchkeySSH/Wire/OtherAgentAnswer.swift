@@ -6,27 +6,37 @@ package enum OtherAgentAnswer {
     /// The maximum length of a comment in characters.
     private static let commentLimit = 256
 
-    /// Reads SSH_AGENT_IDENTITIES_ANSWER. An agent that answers with a failure lists nothing.
-    package static func identities(_ message: [UInt8]) throws(SSHFormatError) -> [AgentIdentity] {
+    /// The keys of another agent.
+    package struct Listing: Hashable, Sendable {
+        package var identities: [AgentIdentity] = []
+        /// The number of other keys, with which OpenSSH's clients would refuse the whole list.
+        package var unreadable = 0
+    }
+
+    /// Reads SSH_AGENT_IDENTITIES_ANSWER. An agent that answers with a failure lists nothing. Bytes
+    /// after the keys are ignored, as in OpenSSH.
+    package static func identities(_ message: [UInt8]) throws(SSHFormatError) -> Listing {
         var reader = SSHReader(message)
         let type = try reader.byte()
         if type == 5 {
             try reader.end()
-            return []
+            return Listing()
         }
         guard type == 12 else { throw SSHFormatError("the other agent lists no keys") }
         let count = try reader.uint32()
         guard count <= AgentIdentity.maximumCount else {
             throw SSHFormatError("the other agent lists too many keys")
         }
-        var identities: [AgentIdentity] = []
+        var listing = Listing()
         for _ in 0..<count {
             let (key, comment) = (try reader.string(), try reader.string())
-            guard !key.isEmpty else { throw SSHFormatError("the other agent lists an empty key") }
-            identities.append(AgentIdentity(publicKey: key, comment: line(comment)))
+            if ListedKey.isReadable(key) {
+                listing.identities.append(AgentIdentity(publicKey: key, comment: line(comment)))
+            } else {
+                listing.unreadable += 1
+            }
         }
-        try reader.end()
-        return identities
+        return listing
     }
 
     private static func line(_ comment: [UInt8]) -> String {

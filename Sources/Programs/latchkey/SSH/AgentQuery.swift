@@ -10,7 +10,7 @@ enum AgentQuery {
     /// - Returns: nil if no agent answers at the path.
     static func identities(of path: String) async -> [AgentIdentity]? {
         guard let answer = await answer(of: path, to: AgentRequest.listMessage) else { return nil }
-        return try? OtherAgentAnswer.identities(answer)
+        return (try? OtherAgentAnswer.identities(answer))?.identities
     }
 
     /// The keys of latchkey-agent itself, without those of the other agent behind it.
@@ -21,7 +21,7 @@ enum AgentQuery {
             let answer = await answer(
                 of: path, to: AgentRequest.ownKeysMessage, AgentRequest.listMessage)
         else { throw SSHFormatError("the agent does not answer") }
-        return try OtherAgentAnswer.identities(answer)
+        return try OtherAgentAnswer.identities(answer).identities
     }
 
     /// The reason why latchkey-agent cannot prompt, and the next step; both nil if no reason is

@@ -136,7 +136,12 @@ struct OtherAgentTests {
         ("a count of 4 billion", [0, 0, 0, 5, 12, 0xFF, 0xFF, 0xFF, 0xFF]),
         ("a key that is longer than the message", [0, 0, 0, 9, 12, 0, 0, 0, 1, 0, 0, 0, 9]),
         ("an empty key", [0, 0, 0, 13, 12, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]),
-        ("more bytes", [0, 0, 0, 6, 12, 0, 0, 0, 0, 0]),
+        // An Ed25519 key of one byte, for which ssh refuses the whole list.
+        (
+            "an unreadable key",
+            [0, 0, 0, 33, 12, 0, 0, 0, 1, 0, 0, 0, 20, 0, 0, 0, 11] + Array("ssh-ed25519".utf8)
+                + [0, 0, 0, 1, 1, 0, 0, 0, 0]
+        ),
     ]
 
     @Test func `another agent's invalid answers do not hide the own keys`() async throws {
@@ -153,12 +158,42 @@ struct OtherAgentTests {
         }
     }
 
+    @Test func `an agent that ends a connection at an unknown request is used`() async throws {
+        // The end of the connection, and a list of one key of a type that ssh does not know.
+        let list: [UInt8] =
+            [0, 0, 0, 20, 12, 0, 0, 0, 1, 0, 0, 0, 7, 0, 0, 0, 3] + Array("odd".utf8)
+            + [0, 0, 0, 0]
+        let other = try ScriptedAgent { $0.first == 27 ? [] : list }
+        let log = try await SSHAgent.withRunning(
+            machine(), extra: ["SSH_AUTH_SOCK": other.socket]
+        ) { agent in
+            let own = try await agent.createKey()
+            let script = """
+                import socket, sys
+                agent = socket.socket(socket.AF_UNIX)
+                agent.settimeout(60)
+                agent.connect(sys.argv[1])
+                agent.sendall(b"\\0\\0\\0\\1\\x0b")
+                print(b"odd" in agent.recv(4096))
+                """
+            let answer = try await agent.client("python3", ["-c", script, agent.socket])
+            #expect(answer.output == "True\n", "\(answer.errors)")
+            #expect(try await isSigned(agent, own))
+        }
+        #expect(!log.contains("the other agent"), "\(log)")
+    }
+
     @Test func `the merged list fits an answer, and comments are one line`() async throws {
-        let key = [UInt8](repeating: 7, count: 200 * 1024)
+        var long = SSHWriter()
+        long.string("odd")
+        long.string([UInt8](repeating: 7, count: 200 * 1024))
+        var short = SSHWriter()
+        short.string("odd")
+        let (first, key) = (short.bytes, long.bytes)
         var body = SSHWriter()
         body.byte(12)
         body.uint32(3)
-        for (key, comment) in [([1], "a\u{1B}[2J\nb"), ([1], "again"), (key, "long")] {
+        for (key, comment) in [(first, "a\u{1B}[2J\nb"), (first, "again"), (key, "long")] {
             body.string(key)
             body.string(comment)
         }
@@ -183,8 +218,8 @@ struct OtherAgentTests {
             let text = try await agent.client("python3", ["-c", script, agent.socket]).output
             let answer = try Array(
                 #require(Data(base64Encoded: text, options: .ignoreUnknownCharacters)))
-            let identities = try OtherAgentAnswer.identities(answer)
-            #expect(identities.map(\.publicKey) == [[1], key])
+            let identities = try OtherAgentAnswer.identities(answer).identities
+            #expect(identities.map(\.publicKey) == [first, key])
             #expect(!answer.contains(0x1B))
         }
     }

@@ -26,7 +26,7 @@ extension FuzzTarget {
         }
         decide(input, [], bindings)
         if let listed = try? OtherAgentAnswer.identities(input) {
-            let frame = AgentAnswer.identities(AgentIdentity.merged([], listed)).frame
+            let frame = AgentAnswer.identities(AgentIdentity.merged([], listed.identities)).frame
             try expect(
                 frame.count <= 4 + AgentRequest.maximumBytes, "a merged list is too long")
         }
