@@ -36,10 +36,12 @@ extension Session {
 
     /// The one key with an ID and a label, each of which may be nil.
     func key(id: Data?, label: String?) throws(CryptokiError) -> TokenKey {
-        let handles = try objects(.privateKey, id: id, label: label)
+        var handles = try objects(.privateKey, id: id, label: label)
         let text = [id.map { "the CKA_ID \($0.hexadecimal)" }, label.map { "the label \($0)" }]
             .compactMap(\.self).joined(separator: " and ")
         let name = text.isEmpty ? "no name" : text
+        // A key of another type may have the ID of this one.
+        if label != nil || handles.count > 1 { handles = try usable(handles, name) }
         guard let handle = handles.first else { throw .keyAbsent(name) }
         guard handles.count == 1 else {
             throw CryptokiError(
@@ -61,6 +63,7 @@ extension Session {
         of half: PublicHalf, among handles: [ObjectHandle]
     ) throws(CryptokiError) -> ObjectHandle {
         if let only = handles.first, handles.count == 1 { return only }
+        let handles = try usable(handles, "the CKA_ID of this key")
         var named: [ObjectHandle] = []
         for handle in handles {
             // Some modules show the point of a private half too.
@@ -301,6 +304,22 @@ extension Session {
             throw CryptokiError(
                 .otherKeyType, reason: "the key with the CKA_ID \(id.hexadecimal) is \(name)")
         }
+    }
+
+    /// The keys that are not of another type than P-256.
+    ///
+    /// - Throws: `otherKeyType` if all are.
+    private func usable(
+        _ keys: [ObjectHandle], _ name: String
+    ) throws(CryptokiError) -> [ObjectHandle] {
+        var (usable, type): ([ObjectHandle], String?) = ([], nil)
+        for key in keys {
+            if let other = try otherType(of: key) { type = other } else { usable.append(key) }
+        }
+        if let type, usable.isEmpty {
+            throw CryptokiError(.otherKeyType, reason: "the key with \(name) is \(type)")
+        }
+        return usable
     }
 
     /// The type of a key that Latchkey can't use, with its article; nil for a key on P-256, or of

@@ -182,8 +182,12 @@ extension Session {
         let value = try call.optionalAnswer("C_Logout") { $0.pointee.C_Logout?(handle) }
         switch value {
         case .ok, .userNotLoggedIn: return
-        case .functionNotSupported: try reopen(keepingLogin: false)
-        default: throw CryptokiError(value, from: "C_Logout")
+        default:
+            // A login ends with its last session.
+            try reopen(keepingLogin: false)
+            if value != .functionNotSupported, try loggedInRole() != nil {
+                throw CryptokiError(value, from: "C_Logout")
+            }
         }
     }
 

@@ -247,14 +247,17 @@ extension KeystoreError {
                     "the key is in the slot ‘\(wanted.label)’ of the card, and the URI names ‘\(found.label)’",
                 recovery: Recovery("Use the URI of that slot.", .listTokens))
         }
+        func serial(_ text: String) -> String {
+            text.isEmpty ? "without a serial number" : "with serial number \(text)"
+        }
         let isSameName = wanted.label == found.label && wanted.serial == found.serial
         let (wantedModel, foundModel) =
             isSameName ? (" \(wanted.model)", " \(found.model)") : ("", "")
         return KeystoreError(
             code: .wrongDevice,
             reason:
-                "the key is on the token\(wantedModel) ‘\(wanted.label)’ with serial number \(wanted.serial), and this "
-                + "is\(foundModel) ‘\(found.label)’ with serial number \(found.serial)",
+                "the key is on the token\(wantedModel) ‘\(wanted.label)’ \(serial(wanted.serial)), and this "
+                + "is\(foundModel) ‘\(found.label)’ \(serial(found.serial))",
             recovery:
                 "Plug in the token on which the key was created, or set up again with this one.")
     }

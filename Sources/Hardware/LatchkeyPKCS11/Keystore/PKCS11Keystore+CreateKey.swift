@@ -265,8 +265,9 @@ extension PKCS11Keystore {
                 guard (1...64).contains(key.id.count) else {
                     throw CryptokiError(
                         .unsupported,
-                        reason:
-                            "the key's CKA_ID has \(key.id.count) bytes, not 1 to 64: give it another CKA_ID"
+                        reason: "the key's CKA_ID has \(key.id.count) bytes, not 1 to 64",
+                        recovery:
+                            "Give the public and the private half of the key the same CKA_ID of 1 to 64 bytes."
                     )
                 }
                 try session.checkProtection(of: key)

@@ -24,6 +24,41 @@ struct AdoptionTests {
         #expect(key.publicKey.isValid(signature, for: KeystoreBench.digest))
     }
 
+    /// Certificate authorities put an RSA key and an EC key of one user under one ID.
+    @Test(arguments: [";id=%0a", ";object=foreign", ";id=%0a;object=foreign"])
+    func `a key is adopted and used beside a key of another type with its CKA_ID`(
+        _ name: String
+    ) async throws {
+        try await make("RSA:2048", id: "0a", label: "other")
+        try await makeForeignKey()
+        let keystore = try KeystoreBench.keystore(naming: name)
+        let key = try await KeystoreBench.key(on: keystore, .pin)
+        let signature = try await KeystoreBench.sign(with: key, on: KeystoreBench.keystore())
+        #expect(key.publicKey.isValid(signature, for: KeystoreBench.digest))
+        let error = try await KeystoreBench.error {
+            _ = try await KeystoreBench.key(
+                on: KeystoreBench.keystore(naming: ";object=other"), .pin)
+        }
+        #expect(error.code == .unsupported && error.reason.contains("RSA"), "\(error)")
+    }
+
+    @Test func `a key without a CKA_ID is adopted after the advice`() async throws {
+        try await make("EC:prime256v1", id: nil, label: "bare")
+        let keystore = try KeystoreBench.keystore(naming: ";object=bare")
+        let error = try await KeystoreBench.error {
+            _ = try await KeystoreBench.key(on: keystore, .pin)
+        }
+        #expect(error.reason.contains("CKA_ID has 0 bytes"), "\(error)")
+        #expect(error.recovery.contains("the same CKA_ID"), "\(error)")
+        for type in ["privkey", "pubkey"] {
+            let named = try await KeystoreBench.pkcs11Tool(
+                "--set-id", "0d", "--type", type, "--label", "bare")
+            try #require(named.isSuccess, "\(named.text)")
+        }
+        let key = try await KeystoreBench.key(on: keystore, .pin)
+        #expect(try key.tokenID == "0d")
+    }
+
     @Test func `a key that requires a PIN is not adopted without one`() async throws {
         try await makeForeignKey()
         let error = try await KeystoreBench.error {
@@ -105,9 +140,13 @@ struct AdoptionTests {
     }
 
     private func makeForeignKey() async throws {
+        try await make("EC:prime256v1", id: "0a", label: "foreign")
+    }
+
+    private func make(_ type: String, id: String?, label: String) async throws {
         let made = try await KeystoreBench.pkcs11Tool(
-            "--keypairgen", "--key-type", "EC:prime256v1", "--id", "0a", "--label", "foreign",
-            "--usage-sign")
+            ["--keypairgen", "--key-type", type, "--label", label, "--usage-sign"]
+                + (id.map { ["--id", $0] } ?? []))
         try #require(made.isSuccess, "\(made.text)")
     }
 

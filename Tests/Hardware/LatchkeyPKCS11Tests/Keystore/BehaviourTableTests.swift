@@ -54,7 +54,9 @@ struct BehaviourTableTests {
             name: "has no `C_GetSessionInfo`",
             rules: ["C_GetSessionInfo return 0x54", "C_GetSessionInfo missing"]),
         Behaviour(
-            name: "has no `C_Logout`", rules: ["C_Logout return 0x54", "C_Logout missing"]),
+            name: "has no `C_Logout`, or answers an error",
+            rules: each("C_Logout return", "0x5", "0x6", "0x30", "0x50", "0x54", "0xb3")
+                + ["C_Logout missing"]),
         Behaviour(name: "has no `C_GetSlotInfo`", rules: ["C_GetSlotInfo missing"]),
         Behaviour(
             name: "does not answer `C_GetMechanismInfo`",
