@@ -44,7 +44,8 @@ struct CredentialServer: Sendable {
     ///   is not known.
     func check(_ answer: RefreshAnswer, after old: Token) async throws(CredentialError) {
         guard let idToken = answer.token.idToken, idToken != old.idToken else { return }
-        guard old.subject == nil || idToken.subject == old.subject else {
+        // A token without a subject is refused by the validation, with that cause.
+        guard [nil, idToken.subject].contains(old.subject) || idToken.subject == nil else {
             throw .invalidToken("belongs to another user")
         }
         let nonces = [old.idToken, idToken].compactMap { $0?["nonce"] }

@@ -82,6 +82,7 @@ public struct JWKS: Decodable, Sendable {
             let kid = try? entry.get().kid
             do throws(JWKFlaw) {
                 let key = try entry.get()
+                try key.checkUse()
                 verificationKeys.append(try key.verificationKey)
                 keys.append(key)
             } catch {
@@ -112,8 +113,7 @@ public struct JWKS: Decodable, Sendable {
         _ algorithm: SignatureAlgorithm, kid: String?
     ) -> (named: [VerificationKey], unnamed: [VerificationKey]) {
         let fitting = zip(keys, verificationKeys).filter { key, verificationKey in
-            key.use ?? "sig" == "sig" && key.alg ?? algorithm.rawValue == algorithm.rawValue
-                && verificationKey.fits(algorithm)
+            ["", algorithm.rawValue].contains(key.alg ?? "") && verificationKey.fits(algorithm)
         }
         guard let kid else { return (fitting.map(\.1), []) }
         return (

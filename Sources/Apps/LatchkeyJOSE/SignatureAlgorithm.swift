@@ -96,6 +96,16 @@ enum VerificationKey: Sendable {
 }
 
 extension JWK {
+    /// Checks that the key may verify signatures. Some servers send an empty member for an absent
+    /// one.
+    func checkUse() throws(JWKFlaw) {
+        guard ["", "sig"].contains(use ?? "") else {
+            throw JWKFlaw("its ‘use’ is ‘\(use ?? "")’ and not ‘sig’")
+        }
+        guard let alg, !alg.isEmpty, SignatureAlgorithm(rawValue: alg) == nil else { return }
+        throw JWKFlaw("its algorithm ‘\(alg)’ is not supported")
+    }
+
     /// The key for verification.
     ///
     /// - Throws: ``JWKFlaw`` if Latchkey cannot use the key.

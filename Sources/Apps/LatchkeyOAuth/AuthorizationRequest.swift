@@ -74,20 +74,33 @@ package struct AuthorizationRequest: Sendable {
         return endpoint.text + (endpoint.hasQuery ? "&" : "?") + FormEncoding.encode(fields)
     }
 
-    /// Parses the query of a redirect.
+    /// Parses the query of a redirect. A field that cannot be decoded is skipped: servers add fields
+    /// of their own.
     ///
     /// - Returns: nil when the query is not a response to this request, or has another `state`.
     ///   Every local program can send such a query to a loopback port, so it must not end the
     ///   login.
     package func answer(_ query: String) -> AuthorizationAnswer? {
+        let all = FormEncoding.decodableFields(of: query)
         guard
-            let fields = FormEncoding.decode(query), let returned = fields["state"],
-            constantTimeEqual(returned.utf8, state.utf8)
+            all.contains(where: {
+                $0.name == "state" && constantTimeEqual($0.value.utf8, state.utf8)
+            })
         else { return nil }
+        // Only the server knows the state, so an answer that is not valid ends the login too.
+        if let name = ["state", "iss", "error", "code"].first(where: { name in
+            all.count { $0.name == name } > 1
+        }) {
+            return .failure(
+                .refused(
+                    OAuth2Error(
+                        error: "invalid_request", description: "Repeated parameter: \(name)")))
+        }
+        let fields = Dictionary(all.map { ($0.name, $0.value) }) { first, _ in first }
         guard isIssuer(fields["iss"]) else {
             return .failure(.otherIssuer(fields["iss"], expected: issuer))
         }
-        if let error = fields["error"] {
+        if let error = fields["error"], !error.isEmpty {
             guard !["cancel", "access_denied"].contains(error) else { return .failure(.declined) }
             return .failure(
                 .refused(
@@ -106,6 +119,17 @@ package struct AuthorizationRequest: Sendable {
     /// Compares character by character (RFC 9207 section 2.4).
     private func isIssuer(_ named: String?) -> Bool {
         named.map { $0.utf8.elementsEqual(issuer.utf8) } ?? !requiresIssuer
+    }
+}
+
+extension FormEncoding {
+    /// The fields that can be decoded, in their order. Names may be repeated.
+    static func decodableFields(
+        of text: some StringProtocol
+    ) -> [(name: String, value: String)] {
+        text.split(separator: "&").compactMap {
+            decode($0)?.first.map { (name: $0.key, value: $0.value) }
+        }
     }
 }
 

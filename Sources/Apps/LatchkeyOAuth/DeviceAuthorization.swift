@@ -41,7 +41,7 @@ package struct DeviceAuthorization: Sendable {
             _ name: String, _ read: (JSONValue) -> Value?
         ) throws(Flaw) -> Value? {
             switch members[name] {
-            case nil, .null: return nil
+            case nil, .null, "": return nil
             default: return try valid(name, read)
             }
         }
@@ -53,7 +53,12 @@ package struct DeviceAuthorization: Sendable {
         userCode = try valid("user_code") {
             $0.string.flatMap { $0.isName(maximumBytes: 64) ? $0 : nil }
         }
-        page = try valid("verification_uri") { $0.string.flatMap(Self.page) }
+        // Google's name for it, from before the standard.
+        let isStandard = try optional("verification_uri") { $0 } != nil
+        let hasOther = try optional("verification_url") { $0 } != nil
+        page = try valid(!isStandard && hasOther ? "verification_url" : "verification_uri") {
+            $0.string.flatMap(Self.page)
+        }
         let seconds = try valid("expires_in") { $0.decimal.flatMap { $0 >= 1 ? $0 : nil } }
         lifetime = .seconds(min(seconds, Self.maximumLifetime))
         pageWithCode = try optional("verification_uri_complete") { $0.string.flatMap(Self.page) }

@@ -52,7 +52,8 @@ package struct IDToken: Hashable, Sendable {
         iss = try text("iss")
         sub = try text("sub")
         guard Self.isSubject(sub) else {
-            throw .claim("sub", "does not have 1 to 255 visible ASCII characters")
+            throw .claim(
+                "sub", "does not have 1 to 255 ASCII characters without a blank at its ends")
         }
         switch claims["aud"] {
         case .string(let one): aud = [one]
@@ -82,9 +83,10 @@ package struct IDToken: Hashable, Sendable {
         try self.init(jws)
     }
 
-    /// Whether the text can be a user's id: 1 to 255 visible ASCII characters (OpenID Connect Core
-    /// section 2).
+    /// Whether the text can be a user's id: 1 to 255 printable ASCII characters (OpenID Connect Core
+    /// section 2), without a blank at its ends. A directory's names contain blanks.
     package static func isSubject(_ text: String) -> Bool {
-        (1...255).contains(text.utf8.count) && text.isVisibleASCII
+        (1...255).contains(text.utf8.count) && text.utf8.allSatisfy { (0x20...0x7E).contains($0) }
+            && text.first != " " && text.last != " "
     }
 }

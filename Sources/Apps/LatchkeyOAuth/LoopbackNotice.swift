@@ -17,9 +17,10 @@ enum LoopbackNotice: Hashable, Sendable {
     ///
     /// - Returns: nil if it is not a response to an authorization request.
     init?(refused query: String) {
-        guard let fields = FormEncoding.decode(query),
-            fields["code"] != nil || fields["error"] != nil
-        else { return nil }
+        let fields = Dictionary(
+            FormEncoding.decodableFields(of: query).map { ($0.name, $0.value) }
+        ) { first, _ in first }
+        guard fields["code"] != nil || fields["error"] != nil else { return nil }
         guard fields["state"] == nil else {
             self = .otherState
             return

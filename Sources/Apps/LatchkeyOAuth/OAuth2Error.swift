@@ -50,20 +50,32 @@ public struct ServerError: Hashable, Sendable {
 
 extension ServerError {
     /// The names of members with a text for people, and with a code, in different servers: Authgear,
-    /// Google, Okta, Keycloak, and problem details (RFC 9457).
+    /// Google, Okta, Keycloak, Azure, Apigee, and problem details (RFC 9457). In lower case, because
+    /// servers write them differently.
     private static let messageNames = [
-        "message", "errorSummary", "error_description", "errorMessage", "error_message", "detail",
-        "title", "description",
+        "message", "errorsummary", "error_description", "errormessage", "error_message", "detail",
+        "title", "description", "msg", "errmsg", "faultstring",
     ]
-    private static let codeNames = ["reason", "errorCode", "error_code", "status", "code", "error"]
+    private static let codeNames = [
+        "reason", "errorcode", "error_code", "status", "code", "errcode", "error",
+    ]
 
-    /// Reads an error of a server, in an object `error`, as the first of `errors`, or in the members
-    /// themselves.
+    /// Reads an error of a server, in an object `error` or `fault`, as the first of `errors`, or in
+    /// the members themselves.
     ///
     /// - Returns: nil if no member has a text for people.
-    init?(_ members: [String: JSONValue]) {
-        let object =
-            members["error"]?.object ?? members["errors"]?.array?.first?.object ?? members
+    init?(_ received: [String: JSONValue]) {
+        func lowercased(_ members: [String: JSONValue]) -> [String: JSONValue] {
+            Dictionary(members.map { ($0.key.lowercased(), $0.value) }) { first, _ in first }
+        }
+        let members = lowercased(received)
+        let first = members["errors"]?.array?.first
+        if let words = first?.string, !words.isEmpty {
+            self.init(name: "", reason: "", message: words)
+            return
+        }
+        let object = lowercased(
+            members["error"]?.object ?? members["fault"]?.object ?? first?.object ?? members)
         func text(_ names: [String]) -> String? {
             names.lazy.compactMap { name in
                 object[name].flatMap {
@@ -104,8 +116,11 @@ public struct ServerRefusal: Hashable, Sendable {
     /// Reads the error in a body, with any content type: in the form of RFC 6749 section 5.2, or in
     /// one of the other forms in which servers send errors.
     package init(status: Int, body: Data, retryAfter: Int? = nil) {
+        // Some servers send texts in Latin-1.
+        let text = String(decoding: body, as: UTF8.self)
         let members =
-            (try? ReceivedJSON.decode([String: JSONValue].self, from: body)) ?? [:]
+            (try? ReceivedJSON.decode([String: JSONValue].self, from: Data(text.utf8)))
+            ?? Self.formMembers(text)
         if let error = members["error"]?.string, !error.isEmpty {
             self.init(
                 OAuth2Error(
@@ -117,6 +132,13 @@ public struct ServerRefusal: Hashable, Sendable {
             self.init(
                 serverError: ServerError(members), status: status, retryAfter: retryAfter)
         }
+    }
+
+    /// The members of an error in a form: some servers send one.
+    private static func formMembers(_ text: String) -> [String: JSONValue] {
+        let fields = FormEncoding.decodableFields(of: text)
+        guard fields.first?.name.hasPrefix("error") == true else { return [:] }
+        return Dictionary(fields.map { ($0.name, .string($0.value)) }) { first, _ in first }
     }
 
     /// Whether the server failed, so that its answer decides nothing.
@@ -137,7 +159,13 @@ public struct ServerRefusal: Hashable, Sendable {
             return "the server refused: \(serverError.message)"
                 + (serverError.reason.isEmpty ? "" : " (\(serverError.reason))")
         }
-        return "the server answered" + (status.map { " with status \($0)" } ?? " with an error")
+        return switch status {
+        case .some(200..<300): "the server answered with an error without a text"
+        case .some(let status) where (300..<400).contains(status):
+            "the server answered with status \(status), a redirect to another address, which is not followed"
+        case .some(let status): "the server answered with status \(status)"
+        case nil: "the server answered with an error"
+        }
     }
 
     /// A time in one unit, rounded up.
@@ -155,7 +183,8 @@ public struct ServerRefusal: Hashable, Sendable {
         }
         if isRateLimit { return "Wait a minute, then try again." }
         if let refusal = attestationRefusal { return refusal.explanation.recovery }
-        return oauthError != nil || serverError != nil
+        let isError = oauthError != nil || serverError != nil || (200..<300).contains(status ?? 0)
+        return isError
             ? "Ask the server's operator what this means, or log in again."
             : "Check the server's address, and try again later."
     }

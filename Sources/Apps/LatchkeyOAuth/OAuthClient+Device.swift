@@ -83,7 +83,9 @@ extension OAuthClient {
             switch refusal.oauthError?.error {
             case "authorization_pending": continue
             case "slow_down": interval += .seconds(5)
-            case "access_denied": throw LatchkeyError(.authorization(.declined))
+            // Microsoft's name for it.
+            case "access_denied", "authorization_declined":
+                throw LatchkeyError(.authorization(.declined))
             case "expired_token": throw LatchkeyError(.authorization(.timedOut))
             default: throw LatchkeyError(.refused(refusal))
             }

@@ -204,6 +204,8 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
         var request = try endpoint(name).request(.post, fields)
         request.headerFields[.authorization] = authorization
         request.headerFields[.contentType] = "application/x-www-form-urlencoded"
+        // GitHub answers with a form to a client that does not ask for JSON.
+        request.headerFields[.accept] = "application/json"
         var form = form
         if let clientSecret, !metadata.takesSecretInForm {
             let pair = FormEncoding.encode([(clientID, clientSecret)]).replacing("=", with: ":")

@@ -171,6 +171,13 @@ package struct ServerResponse<Code: OAuthErrorCode>: Sendable {
         do {
             return try ReceivedJSON.decode(type, from: body)
         } catch {
+            if case DecodingError.dataCorrupted(let context) = error,
+                context.underlyingError is NoEndpoint,
+                let name = context.codingPath.last?.stringValue
+            {
+                throw .unreadable(
+                    "‘\(name)’ is not a complete https address (or http on this machine)")
+            }
             throw .unreadable(ReceivedJSON.reason(of: error))
         }
     }

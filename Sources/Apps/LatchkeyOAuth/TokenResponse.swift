@@ -37,8 +37,7 @@ package struct TokenResponse: Sendable {
     package init(_ body: Data) {
         do {
             let members = try ReceivedJSON.decode([String: JSONValue].self, from: body)
-            // Some servers send an empty member for an absent one.
-            if let error = members["error"], error != .null, error.string != "" {
+            if let error = members["error"], !error.isEmpty {
                 self.init(salvaging: TokenResponse(members: members), .error(error.string))
             } else {
                 self.init(members: members)
@@ -46,12 +45,18 @@ package struct TokenResponse: Sendable {
         } catch {
             // Repeated members, or UTF-16. A wrong one of two refresh tokens is no worse than the
             // old one, which is used up.
-            let all = try? JSONDecoder().decode([String: JSONValue].self, from: body)
+            let all =
+                (try? JSONDecoder().decode([String: JSONValue].self, from: body))
+                ?? TokenText.refreshToken(in: body).map {
+                    [Name.refreshToken.rawValue: .string($0)]
+                }
             let flaw: TokenResponseFlaw =
-                if case ReceivedJSON.Flaw.repeatedName(let name) = error {
-                    .repeatedMember(name)
-                } else {
-                    .notAnObject
+                switch error {
+                case ReceivedJSON.Flaw.repeatedName(let name): .repeatedMember(name)
+                case DecodingError.typeMismatch(_, let context) where !context.codingPath.isEmpty,
+                    DecodingError.dataCorrupted(let context) where !context.codingPath.isEmpty:
+                    .unreadable(ReceivedJSON.reason(of: error))
+                default: .notAnObject
                 }
             self.init(salvaging: TokenResponse(members: all ?? [:]), flaw)
         }
@@ -114,7 +119,7 @@ package struct TokenResponse: Sendable {
     /// lifetime are not kept.
     package func merged(into old: [String: JSONValue]) -> TokenResponse {
         switch flaw {
-        case .notAnObject, .repeatedMember, .error: return self
+        case .notAnObject, .unreadable, .repeatedMember, .error: return self
         case .missing, .unusable, .type, nil: break
         }
         var members = old
@@ -181,6 +186,8 @@ package struct TokenResponse: Sendable {
 /// Why a token response has no access token that can be used.
 package enum TokenResponseFlaw: Error, Hashable, Sendable {
     case notAnObject
+    /// A value cannot be read, for example a number out of bounds; the cause as a clause.
+    case unreadable(String)
     /// Two members have this name. Other programs may read the other one (RFC 8259 section 4).
     case repeatedMember(String)
     /// The response has an error (RFC 6749 section 5.2); nil if it is not a string.
@@ -195,6 +202,7 @@ package enum TokenResponseFlaw: Error, Hashable, Sendable {
         let response = "the server's token response"
         return switch self {
         case .notAnObject: "\(response) is not a JSON object"
+        case .unreadable(let reason): "\(response) can't be read: \(reason)"
         case .repeatedMember(let name):
             "\(response) repeats the member ‘\(String(oneLine: name, limit: 64))’"
         case .error(let error):
@@ -219,6 +227,15 @@ package enum TokenResponseFlaw: Error, Hashable, Sendable {
 }
 
 extension JSONValue {
+    /// Whether a member with this value states nothing. Some servers send such a member for an
+    /// absent one.
+    fileprivate var isEmpty: Bool {
+        switch self {
+        case .null, .bool(false), .number(0), .string(""), .array([]), .object([:]): true
+        default: false
+        }
+    }
+
     /// The number, or that of its decimal text: some servers send text.
     var decimal: Double? {
         guard let words = string?.split(separator: " "), words.count == 1,

@@ -89,6 +89,14 @@ struct JWKSetTests {
         (#""text""#, "not a JSON object"),
         (#"{"kty":"RSA","n":"AQAB","e":"AQAB"}"#, "key"),
         (#"{"kty":"RSA","e":"AQAB"}"#, "‘n’ is missing"),
+        (
+            #"{"kty":"EC","crv":"P-256","use":"enc","x":"\#(JWKTests.x)","y":"\#(JWKTests.y)"}"#,
+            "its ‘use’ is ‘enc’"
+        ),
+        (
+            #"{"kty":"EC","crv":"P-256","alg":"es256","x":"\#(JWKTests.x)","y":"\#(JWKTests.y)"}"#,
+            "its algorithm ‘es256’ is not supported"
+        ),
     ])
     func `a key that cannot be used is skipped with its cause, and the others are used`(
         key: String, words: String
@@ -129,7 +137,11 @@ struct JWKSetTests {
         #expect(try candidates { $0.kid = nil } == nil)
         #expect(try candidates { $0.alg = nil } == nil)
         #expect(try candidates { $0.use = "sig" } == nil)
-        #expect(try candidates { $0.use = "enc" } == missing("k"))
+        #expect(try candidates { ($0.use, $0.alg) = ("", "") } == nil)
+        let reason = "its ‘use’ is ‘enc’ and not ‘sig’"
+        let encrypts = SkippedKey(position: 1, kid: "k", reason: reason)
+        #expect(
+            try candidates { $0.use = "enc" } == .noKey(MissingKey(kid: "k", skipped: [encrypts])))
         #expect(try candidates { $0.alg = "RS256" } == missing("k"))
         #expect(try candidates { $0.kid = "other" } == missing("k"))
         #expect(try candidates({ $0.alg = nil }, alg: "RS256") == missing("k"))

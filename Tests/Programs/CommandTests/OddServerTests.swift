@@ -63,6 +63,13 @@ struct OddServerTests {
             "repeats the member ‘scope’"
         ),
         (#"{"claims": {"sub": "eve"}}"#, "another user"),
+        (#"{"claims": {"sub": 5}}"#, "‘sub’ is not a string"),
+        (#"{"claims": {"sub": "DELETE"}}"#, "‘sub’ is missing"),
+        (#"{"body": "access_token=ACCESS&token_type=bearer&refresh_token=REFRESH"}"#, "not a JSON"),
+        (
+            #"{"body": ")]}'\n{\"access_token\":\"ACCESS\",\"refresh_token\":\"REFRESH\"}"}"#,
+            "not a JSON"
+        ),
         (#"{"claims": {"exp": "soon"}}"#, "‘exp’ is not a number"),
         (#"{"claims": {"aud": null}}"#, "‘aud’ is neither"),
         (#"{"claims": {"azp": null}}"#, "‘azp’ is not a string"),
@@ -145,6 +152,7 @@ struct OddServerTests {
         #"{"fields": {"Content-Type": "text/json"}}"#,
         #"{"fields": {"Content-Type": "text/html"}}"#,
         #"{"fields": {"Content-Type": ""}}"#, #"{"chunked": true}"#, #"{"bom": true}"#,
+        #"{"form": true}"#,
         #"{"fields": {"Cache-Control": "no-store", "Set-Cookie": "a=b", "X-Odd": "ä"}}"#,
         #"{"path": "/realms/one"}"#, #"{"path": "/realms/one", "slash": "/"}"#, #"{"slash": "/"}"#,
         #"{"path": "/realms/one", "oauth": true}"#, #"{"oauth": true}"#,
@@ -173,6 +181,7 @@ struct OddServerTests {
         (#"{"body": "<html>"}"#, "the server's token response is not a JSON object"),
         (#"{"body": "[]"}"#, "the server's token response is not a JSON object"),
         (#"{"status": 502, "body": "<html>"}"#, "the server answered with status 502"),
+        (#"{"status": 307, "body": ""}"#, "status 307, a redirect"),
         (
             #"{"status": 429, "body": "", "fields": {"Retry-After": "120"}}"#,
             "Wait 2 minutes, then try again."
@@ -398,7 +407,12 @@ struct OddServerTests {
         (#"{"error": "odd", "message": "Words"}"#, "‘odd’ (Words)"),
         (#"{"errors": [{"code": "c", "message": "Words"}]}"#, "Words (c)"),
         (#"{"title": "Words", "status": 400}"#, "Words (400)"),
-        (#"{"detail": "Words"}"#, "Words"),
+        (#"{"detail": "Words"}"#, "Words"), (#"{"errors": ["Words", "More"]}"#, "Words"),
+        (#"{"Error": "bad", "Message": "Words"}"#, "Words (bad)"),
+        (#"{"fault": {"faultstring": "Words", "detail": {"errorcode": "x"}}}"#, "Words"),
+        (#"{"code": 7, "msg": "Words"}"#, "Words (7)"),
+        (#""error=bad_code&error_description=Words""#, "‘bad_code’ (Words)"),
+        (#"{"error": true}"#, "status 400"),
     ])
     func `the server's words are shown`(body: String, words: String) async throws {
         let manner = #"{"status": 400, "body": \#(body)}"#

@@ -90,12 +90,17 @@ package struct Endpoint: Hashable, Sendable {
     }
 }
 
+/// The text is not an ``Endpoint``. The underlying error of `DecodingError.dataCorrupted`.
+struct NoEndpoint: Error {}
+
 extension Endpoint: Decodable {
     package init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let endpoint = Endpoint(try container.decode(String.self)) else {
-            throw DecodingError.dataCorruptedError(
-                in: container, debugDescription: "not a secure absolute URL")
+            throw DecodingError.dataCorrupted(
+                .init(
+                    codingPath: container.codingPath, debugDescription: "not a secure absolute URL",
+                    underlyingError: NoEndpoint()))
         }
         self = endpoint
     }

@@ -153,6 +153,10 @@ struct IDTokenValidatorTests {
         var key = try signer.jwk
         key.use = "enc"
         let token = try signer.sign(claims())
-        #expect(throws: Self.noKey) { try validate(token, [key]) }
+        let reason = "its ‘use’ is ‘enc’ and not ‘sig’"
+        let skipped = SkippedKey(position: 1, kid: key.kid, reason: reason)
+        #expect(throws: IDTokenFlaw.noKey(MissingKey(kid: "key-1", skipped: [skipped]))) {
+            try validate(token, [key])
+        }
     }
 }

@@ -22,12 +22,31 @@ struct AuthorizationRequestTests {
         #expect(request.answer("code=c&state=\(request.state)") == .success("c"))
         for query in [
             "code=c", "code=c&state=", "code=c&state=\(request.state)x", "", "state",
-            "code=c&state=%",
-            "code=c&state=\(request.state)&state=\(request.state)",
-            "code=c&code=d&state=\(request.state)",
+            "code=c&state=%", "code=c&state=x&state=y", "code=c&code=d&state=x",
         ] {
             #expect(request.answer(query) == nil, "\(query)")
         }
+    }
+
+    /// Only the server knows the state. Without an end, the user waits ten minutes.
+    @Test(arguments: [
+        ("code=c&code=d", "code"), ("code=c&state=x", "state"), ("error=e&error=f", "error"),
+        ("code=c&iss=a&iss=a", "iss"),
+    ])
+    func `a response with the right state and a repeated parameter ends the request`(
+        query: String, name: String
+    ) {
+        let refusal = OAuth2Error(
+            error: "invalid_request", description: "Repeated parameter: \(name)")
+        #expect(
+            request.answer("\(query)&state=\(request.state)") == .failure(.refused(refusal)))
+    }
+
+    @Test(arguments: ["x=%zz", "x=%FF", "%=1", "x=1&x=2", "", "error="])
+    func `other parameters of a response do not matter`(more: String) {
+        #expect(request.answer("code=c&\(more)&state=\(request.state)") == .success("c"))
+        let answer = request.answer("error=e&error_description=%FF&state=\(request.state)")
+        #expect(answer == .failure(.refused(OAuth2Error(error: "e"))))
     }
 
     @Test func `errors and a missing code end the request`() {

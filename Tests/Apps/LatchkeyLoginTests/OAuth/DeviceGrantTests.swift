@@ -86,7 +86,8 @@ struct DeviceGrantTests {
     }
 
     @Test(arguments: [
-        ("access_denied", LoginErrorCode.cancelled), ("expired_token", .timedOut),
+        ("access_denied", LoginErrorCode.cancelled), ("authorization_declined", .cancelled),
+        ("expired_token", .timedOut),
         ("invalid_grant", .oauthError), ("unauthorized_client", .oauthError),
     ])
     func `another error ends the wait`(error: String, code: LoginErrorCode) async throws {
@@ -170,6 +171,16 @@ struct DeviceGrantTests {
         #expect(error?.code == .invalidResponse)
         let name = try #require(changes.keys.first)
         #expect(error?.reason.contains("‘\(name)’ is missing or has an invalid value") == true)
+    }
+
+    /// Google's answer has another name for the page, and an empty member for an absent one.
+    @Test func `a page by its earlier name is read`() async throws {
+        let page = "https://identity.test/device"
+        _ = try await logIn(
+            [
+                "verification_uri": NSNull(), "verification_url": page,
+                "verification_uri_complete": "",
+            ], [.json(Self.tokens)])
     }
 
     @Test func `numbers can be text`() async throws {

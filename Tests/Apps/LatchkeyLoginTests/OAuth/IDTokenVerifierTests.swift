@@ -51,7 +51,7 @@ struct IDTokenVerifierTests {
     }
 
     private static let noSubject = IDTokenFlaw.claim(
-        "sub", "does not have 1 to 255 visible ASCII characters")
+        "sub", "does not have 1 to 255 ASCII characters without a blank at its ends")
 
     @Test func `every wrong claim is refused`() async throws {
         let signer = try TokenSigner()

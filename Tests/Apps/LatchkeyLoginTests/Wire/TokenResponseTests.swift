@@ -94,7 +94,38 @@ struct TokenResponseTests {
         }
     }
 
-    @Test(arguments: ["null", "\"\""]) func `an empty error is none`(error: String) throws {
+    /// Bodies of proxies and of servers that do not follow the standard.
+    @Test(arguments: [
+        #")]}',\#u{0A}{"access_token":"a","refresh_token":"r\u002f\"\\"}"#,
+        #"{"access_token":"a","token_type":"Bearer","refresh_token" : "r/\"\\"}\#u{0}"#,
+        #"[{"refresh_token":\#u{09}"r\/\"\\"}]"#,
+        #"{"expires_in":1e400,"refresh_token":"r/\"\\"}"#,
+        #"{"refresh_token":"r/\"\\","x":\#(String(repeating: "[", count: 10_000))"#,
+        "access_token=a&token_type=bearer&refresh_token=r%2F%22%5C",
+    ])
+    func `a body that is no JSON object keeps its refresh token`(body: String) {
+        let response = read(body)
+        #expect(throws: TokenResponseFlaw.self) { try response.checked() }
+        #expect(response[.refreshToken] == #"r/"\"#)
+    }
+
+    @Test(arguments: [
+        "", "<html>", #""refresh_token""#, #""refresh_token":5"#, #""refresh_token":"r"#,
+        #""refresh_token":"r\"#, "refresh_token", "refresh_token=%",
+    ])
+    func `no refresh token is invented`(body: String) {
+        #expect(read(body).refreshToken == nil)
+    }
+
+    @Test func `a number out of bounds is named`() {
+        let flaw = #expect(throws: TokenResponseFlaw.self) {
+            try read(#"{"access_token":"a","expires_in":1e400}"#).checked()
+        }
+        #expect(flaw?.reason.contains("‘expires_in’") == true, "\(String(describing: flaw))")
+    }
+
+    @Test(arguments: ["null", "\"\"", "false", "0", "{}", "[]"])
+    func `an empty error is none`(error: String) throws {
         #expect(try answer(#","error":\#(error)"#).checked().accessToken == "a")
     }
 

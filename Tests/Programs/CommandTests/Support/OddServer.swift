@@ -39,7 +39,7 @@ struct OddServer {
     /// signatures, `body` replaces the token answer (with `REFRESH` and `ACCESS` for its tokens),
     /// `status` its status, `keys` replaces its keys, `hang` lets requests of that path wait, `after` only after
     /// a request of that path, `gzip` compresses all answers, `chunked` sends them in chunks, `bom` puts
-    /// a byte order mark before them, and `fields` are header fields of all. The issuer has the path
+    /// a byte order mark before them, `form` answers with a form unless JSON is asked for, and `fields` are header fields of all. The issuer has the path
     /// `path`, and `slash` at its end. `moreKeys` are before the key.
     func set(_ manner: String) throws {
         try Data(manner.utf8).write(
@@ -203,6 +203,8 @@ struct OddServer {
                 if 'body' in manner:
                     body = manner['body'] if isinstance(manner['body'], str) else json.dumps(manner['body'])
                     made = body.replace('REFRESH', next).replace('ACCESS', access)
+                if manner.get('form') and self.headers.get('Accept') != 'application/json':
+                    made = urlencode(made)
                 self.answer(made, manner.get('status', 200))
             def log_message(self, *_): pass
         server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
