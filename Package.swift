@@ -192,12 +192,13 @@ let serverPrograms: Room = [
 ]
 let services: Room = [
     "LatchkeyServices":
-        backends + " LatchkeyJOSE LatchkeyPlatform TPM2TCTI ArgumentParser Logging UnixSignals"
+        backends + " LatchkeyJOSE LatchkeyPlatform TPM2TCTI ArgumentParser Logging UnixSignals",
+    "LatchkeyDesktop": "CPlatform Latchkey LatchkeyPlatform Crypto CryptoExtras",
 ]
 let tools: Room = [
     "latchkey": """
-    \(backends) LatchkeyCertificates LatchkeyCredentials LatchkeyJOSE LatchkeyLocker LatchkeyLogin
-    LatchkeyOAuth LatchkeyPasskeys LatchkeyPlatform LatchkeyRelyingParty LatchkeySSH
+    \(backends) LatchkeyCertificates LatchkeyCredentials LatchkeyDesktop LatchkeyJOSE LatchkeyLocker
+    LatchkeyLogin LatchkeyOAuth LatchkeyPasskeys LatchkeyPlatform LatchkeyRelyingParty LatchkeySSH
     LatchkeyServices LatchkeyVault TPM2 TPM2TCTI ArgumentParser SwiftASN1 X509 Crypto
     HTTPTypes Logging SystemPackage
     """,
@@ -205,6 +206,7 @@ let tools: Room = [
     Latchkey LatchkeyPlatform LatchkeyPresence LatchkeyServices LatchkeyTPM ArgumentParser Crypto
     Logging
     """,
+    "latchkey-keyring": "Latchkey LatchkeyDesktop LatchkeyPlatform",
 ]
 let testing: Room = [
     "LatchkeySimulators": "TestingTrait Latchkey LatchkeyPlatform Subprocess SystemPackage",
@@ -279,6 +281,7 @@ let serverTests: Room = [
     """,
 ]
 let programTests: Room = [
+    "LatchkeyDesktopTests": world + " LatchkeyDesktop latchkey latchkey-keyring",
     "LatchkeyServicesTests": "LatchkeyPlatform LatchkeyServices LatchkeySimulators Logging",
     "PresenceBrokerTests": hardwareWorld + " LatchkeyPresence LatchkeyVault latchkey-presenced",
     "CommandTests": """
@@ -342,7 +345,7 @@ let suites =
 /// Parts of other products. The packages of benchmarks and fuzzing also use some of them.
 let internals: Set = [
     "CertificatesTrait", "NetworkTrait", "TestingTrait", "TPM2", "TPM2TCTI", "LatchkeyPlatform",
-    "LatchkeyJOSE", "LatchkeyPasskeys", "LatchkeyServices", "LatchkeySSH",
+    "LatchkeyDesktop", "LatchkeyJOSE", "LatchkeyPasskeys", "LatchkeyServices", "LatchkeySSH",
 ]
 let publicLibraries = modules.filter { !internals.contains($0.name) }
 let partsForTests = ["TPM2", "TPM2TCTI", "LatchkeyPasskeys", "LatchkeySSH"]

@@ -27,7 +27,8 @@ OTHERS = [
 OWN = {"latchkey": ["CommandTests"], "latchkey-identity": ["LatchkeyIdentityTests"],
        "latchkey-presenced": ["PresenceBrokerTests"], "latchkey-uhid": ["PasskeyRelayTests"],
        "latchkey-agent": ["CommandTests"], "latchkey-passkeys": ["PasskeyServiceTests", "CommandTests"],
-       "latchkey-card": ["VirtualSmartCardTests"], "TPM2TCTI": ["TPM2Tests"],
+       "latchkey-keyring": ["LatchkeyDesktopTests"], "latchkey-card": ["VirtualSmartCardTests"],
+       "TPM2TCTI": ["TPM2Tests"],
        "LatchkeyTesting": ["LatchkeySimulatorsTests"]}
 
 

@@ -1,0 +1,192 @@
+package import Latchkey
+
+/// Gives the login keyring of gnome-keyring a secret that the TPM seals, and gives it back to the
+/// login password. Both continue where an earlier run was killed.
+///
+/// The order of a change: both copies of the secret are on the disk and were opened once, then the
+/// keyring's secret is changed, tested, and only then the record is active. At each point either the
+/// login password or the record's secret opens the keyring, and both are tried. Nothing deletes a
+/// record before the login password has opened the keyring.
+package struct KeyringEnrolment: Sendable {
+    /// What a run found and did.
+    package enum Outcome: Sendable, Equatable {
+        case done
+        /// A run that was interrupted is completed.
+        case continued
+        /// It was done before.
+        case unchanged
+    }
+
+    /// The time for one request to the keyring's daemon.
+    private static let limit: Duration = .seconds(10)
+
+    private let service: any LoginService
+    private let keyring: any Keyring
+
+    package init(service: any LoginService, keyring: any Keyring) {
+        (self.service, self.keyring) = (service, keyring)
+    }
+
+    /// Makes the record's secret the keyring's.
+    ///
+    /// - Parameters:
+    ///   - password: The login password, which the caller has checked.
+    ///   - pin: The user's PIN; not used if there is a record.
+    /// - Throws: `CommonError`: `wrongProof` if the login password does not open the keyring,
+    ///   `wrongState` if neither it nor the secret does, and the errors of both parts. The record
+    ///   stays, so that the next run continues.
+    package func enable(password: SecretBytes, pin: PIN?) throws(CommonError) -> Outcome {
+        if let record = try service.status().record {
+            return try resume(record, password: password)
+        }
+        guard let pin else { throw Self.removedMeanwhile }
+        // Before anything is stored: a keyring with another password cannot be changed.
+        guard try keyring.unlock(password, until: deadline) == .done else {
+            throw CommonError(
+                code: .wrongProof, reason: "the login password does not open the keyring",
+                recovery:
+                    "Set the keyring's password to your login password in the program for passwords and keys, then try again."
+            )
+        }
+        let secret = SecretBytes.random(count: KeyringKind.gnome.secretLength)
+        let generation = try service.enrol(
+            .gnome, secret: secret, password: password, pin: pin)
+        try take(secret, from: password)
+        try service.activate(generation: generation)
+        return .done
+    }
+
+    /// Stores the key of a KWallet, which keeps its own password: the login password.
+    ///
+    /// - Parameter key: As ``KWallet/key(password:salt:)`` derives it from the login password.
+    package func enableWallet(key: SecretBytes, password: SecretBytes, pin: PIN?)
+        throws(CommonError) -> Outcome
+    {
+        if let record = try service.status().record {
+            guard record.kind == .kwallet else {
+                throw CommonError(
+                    code: .wrongState, reason: "Latchkey opens your GNOME keyring",
+                    recovery: "Disable it first to use KWallet.")
+            }
+            guard record.state == .pending else { return .unchanged }
+            try service.activate(generation: record.generation)
+            return .continued
+        }
+        guard let pin else { throw Self.removedMeanwhile }
+        let generation = try service.enrol(.kwallet, secret: key, password: password, pin: pin)
+        try service.activate(generation: generation)
+        return .done
+    }
+
+    private func resume(_ record: LoginStatus.Record, password: SecretBytes) throws(CommonError)
+        -> Outcome
+    {
+        try checkKind(record)
+        let secret = try service.release(password: password)
+        let text = KeyringText.hexadecimal(secret)
+        if try keyring.unlock(text, until: deadline) != .done {
+            // The run ended before the change.
+            guard try keyring.unlock(password, until: deadline) == .done else {
+                throw Self.bothWrong
+            }
+            try take(secret, from: password)
+        } else if record.state == .active {
+            return .unchanged
+        }
+        if record.state == .pending { try service.activate(generation: record.generation) }
+        return .continued
+    }
+
+    /// Gives the keyring back to the login password, and deletes the record.
+    ///
+    /// - Throws: As ``enable(password:pin:)``; `notFound` without a record.
+    package func disable(password: SecretBytes) throws(CommonError) -> Outcome {
+        guard let record = try service.status().record else {
+            throw .notFound(
+                "Latchkey does not open your keyring", recovery: "There is nothing to disable.")
+        }
+        guard record.kind == .gnome else {
+            // The wallet's own password is the login password already.
+            try service.remove(generation: record.generation, password: password)
+            return .done
+        }
+        let secret = KeyringText.hexadecimal(try service.release(password: password))
+        let isGivenBack = try keyring.unlock(password, until: deadline) == .done
+        if !isGivenBack {
+            guard try keyring.change(from: secret, to: password, until: deadline) == .done else {
+                throw Self.bothWrong
+            }
+            guard try keyring.unlock(password, until: deadline) == .done else {
+                throw Self.untested
+            }
+        }
+        try service.remove(generation: record.generation, password: password)
+        return isGivenBack ? .continued : .done
+    }
+
+    /// The recovery text of the record's secret.
+    package func recoveryText(password: SecretBytes) throws(CommonError) -> SecretBytes {
+        if let record = try service.status().record { try checkKind(record) }
+        return KeyringText.recovery(of: try service.release(password: password))
+    }
+
+    /// Gives the keyring to the login password with a recovery text, without the service.
+    ///
+    /// - Parameter password: The login password, which the caller has checked.
+    package func recover(with typed: SecretBytes, password: SecretBytes) throws(CommonError) {
+        guard let secret = KeyringText.secret(ofRecovery: typed) else {
+            throw .invalidInput("the recovery text is incomplete, or a digit is wrong")
+        }
+        let text = KeyringText.hexadecimal(secret)
+        guard try keyring.change(from: text, to: password, until: deadline) == .done else {
+            throw CommonError(
+                code: .wrongProof, reason: "the recovery text does not open the keyring",
+                recovery: "Use the text that was printed last.")
+        }
+        guard try keyring.unlock(password, until: deadline) == .done else { throw Self.untested }
+    }
+
+    private var deadline: ContinuousClock.Instant { .now + Self.limit }
+
+    /// Changes the keyring's secret, and tests the new one.
+    private func take(_ secret: SecretBytes, from password: SecretBytes) throws(CommonError) {
+        let text = KeyringText.hexadecimal(secret)
+        guard try keyring.change(from: password, to: text, until: deadline) == .done else {
+            throw Self.bothWrong
+        }
+        guard try keyring.unlock(text, until: deadline) == .done else { throw Self.untested }
+    }
+
+    private func checkKind(_ record: LoginStatus.Record) throws(CommonError) {
+        guard record.kind == .gnome else {
+            throw CommonError(
+                code: .wrongState,
+                reason: "Latchkey opens your KWallet, which keeps its own password",
+                recovery: "Disable it first to use gnome-keyring.")
+        }
+    }
+
+    private static let bothWrong = CommonError(
+        code: .wrongState,
+        reason: "neither your login password nor the stored secret opens the keyring",
+        recovery: "Use the recovery text. Nothing was deleted.")
+
+    private static let removedMeanwhile = CommonError.conflict(
+        "another program removed the record of this user's keyring")
+
+    private static let untested = CommonError(
+        code: .failed, reason: "the keyring does not open with the secret that it accepted",
+        recovery: "Run the command again. Nothing was deleted.")
+}
+
+/// A keyring whose secret can be tested and changed.
+package protocol Keyring: Sendable {
+    func unlock(_ secret: SecretBytes, until deadline: ContinuousClock.Instant) throws(CommonError)
+        -> GnomeKeyring.Answer
+
+    func change(
+        from old: SecretBytes, to new: SecretBytes, until deadline: ContinuousClock.Instant
+    ) throws(CommonError) -> GnomeKeyring.Answer
+}
+
+extension GnomeKeyring: Keyring {}

@@ -1,0 +1,178 @@
+package import FoundationEssentials
+package import Latchkey
+
+/// What the service keeps of one user's keyring: the secret sealed by the TPM, and encrypted under
+/// the login password.
+///
+/// It contains no secret that a reader could use without the TPM or the password. Its bytes come
+/// from a disk, so decoding checks all of them.
+package struct LoginRecord: Hashable, Sendable {
+    package enum State: String, Codable, Sendable {
+        /// Both copies exist, and the keyring's own secret is either the old or the new one.
+        case pending
+        /// The keyring has the secret.
+        case active
+    }
+
+    /// A copy under a login password.
+    package struct Wrap: Hashable, Sendable {
+        /// The generation of the record that was written with it, to which it is bound.
+        package let generation: UInt64
+        /// Whether another password was set without this copy's password, so that it no longer
+        /// opens at a sign-in.
+        package var isStale: Bool
+        package let wrap: PasswordWrap
+
+        package init(generation: UInt64, isStale: Bool = false, wrap: PasswordWrap) {
+            (self.generation, self.isStale, self.wrap) = (generation, isStale, wrap)
+        }
+    }
+
+    package static let maximumSealedLength = 4096
+    /// The newest copy, and the one before until a sign-in proves the newest.
+    package static let maximumWraps = 2
+    private static let version = 1
+    private static let maximumNameLength = 256
+
+    package let user: UInt32
+    package let name: String
+    package let kind: KeyringKind
+    package var state: State
+    /// One more at each write, so that an old file is recognized.
+    package private(set) var generation: UInt64
+    /// The sealed secret and its policy, opaque here; nil if the TPM can no longer open it.
+    package var sealed: [UInt8]?
+    /// At most ``maximumWraps``, the newest first.
+    package private(set) var wraps: [Wrap]
+
+    /// A new record without copies, of generation 0, which is not stored.
+    package init(user: UInt32, name: String, kind: KeyringKind, state: State = .pending) {
+        (self.user, self.name, self.kind, self.state) = (user, name, kind, state)
+        (generation, sealed, wraps) = (0, nil, [])
+    }
+
+    /// Whether the secret can be opened by anything. A record without a copy is never stored.
+    package var hasCopy: Bool { sealed != nil || !wraps.isEmpty }
+
+    /// The binding of the next copy under a password: the next write stores it.
+    package var nextBinding: PasswordWrap.Binding {
+        PasswordWrap.Binding(user: user, generation: generation + 1, kind: kind)
+    }
+
+    /// Adds the newest copy, made with ``nextBinding``. The copy before it stays.
+    package mutating func add(_ wrap: PasswordWrap) {
+        let new = Wrap(generation: generation + 1, wrap: wrap)
+        wraps = [new] + wraps.prefix(Self.maximumWraps - 1)
+    }
+
+    /// Removes the other copies, after a sign-in has opened one. Marks it as fresh.
+    package mutating func keepOnly(_ index: Int) {
+        guard wraps.indices.contains(index) else { return }
+        wraps = [wraps[index]]
+        wraps[0].isStale = false
+    }
+
+    /// Marks all copies, after a password change without the old password.
+    package mutating func markStale() {
+        for index in wraps.indices { wraps[index].isStale = true }
+    }
+
+    /// Opens a copy with a login password: first the newest, then the one before.
+    ///
+    /// - Returns: The secret and the copy's index; nil if no copy opens.
+    package func open(password: SecretBytes) throws(CommonError) -> (
+        secret: SecretBytes, index: Int
+    )? {
+        for (index, entry) in wraps.enumerated() {
+            let binding = PasswordWrap.Binding(
+                user: user, generation: entry.generation, kind: kind)
+            if let secret = try entry.wrap.open(password: password, binding: binding) {
+                return (secret, index)
+            }
+        }
+        return nil
+    }
+
+    /// This record with the generation of the next write.
+    func next() -> LoginRecord {
+        var record = self
+        record.generation += 1
+        return record
+    }
+}
+
+extension LoginRecord {
+    private struct Stored: Codable {
+        struct Wrap: Codable {
+            let generation: UInt64
+            let isStale: Bool
+            let logRounds: Int
+            let salt: Data
+            let box: Data
+        }
+
+        let version: Int
+        let user: UInt32
+        let name: String
+        let kind: String
+        let state: State
+        let generation: UInt64
+        let sealed: Data?
+        let wraps: [Wrap]
+    }
+
+    /// The record as JSON.
+    package func encoded() throws(CommonError) -> Data {
+        let stored = Stored(
+            version: Self.version, user: user, name: name, kind: kind.description, state: state,
+            generation: generation, sealed: sealed.map { Data($0) },
+            wraps: wraps.map {
+                Stored.Wrap(
+                    generation: $0.generation, isStale: $0.isStale,
+                    logRounds: $0.wrap.logRounds, salt: $0.wrap.salt, box: $0.wrap.box)
+            })
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = .sortedKeys
+        guard let bytes = try? encoder.encode(stored) else {
+            throw .damaged("the record cannot be encoded")
+        }
+        return bytes
+    }
+
+    /// Reads a record, and checks each value.
+    ///
+    /// - Parameter user: The user whose record this must be.
+    /// - Throws: `CommonError` with code `damaged`.
+    package init(decoding bytes: Data, user: UInt32) throws(CommonError) {
+        guard let stored = try? JSONDecoder().decode(Stored.self, from: bytes) else {
+            throw .damaged("the record of the keyring has another format")
+        }
+        guard stored.version == Self.version else {
+            throw .damaged("the record of the keyring has version \(stored.version)")
+        }
+        guard stored.user == user else {
+            throw .damaged("the record of the keyring is another user's")
+        }
+        guard let kind = KeyringKind(name: stored.kind), stored.name.utf8.count > 0,
+            stored.name.utf8.count <= Self.maximumNameLength,
+            (1..<UInt64.max).contains(stored.generation),
+            stored.wraps.count <= Self.maximumWraps,
+            stored.wraps.allSatisfy({ (1...stored.generation).contains($0.generation) }),
+            zip(stored.wraps, stored.wraps.dropFirst()).allSatisfy({ $0.generation > $1.generation }
+            ),
+            (1...Self.maximumSealedLength).contains(stored.sealed?.count ?? 1)
+        else { throw .damaged("a value in the record of the keyring is out of its bounds") }
+        self.init(user: user, name: stored.name, kind: kind, state: stored.state)
+        generation = stored.generation
+        sealed = stored.sealed.map { Array($0) }
+        for entry in stored.wraps {
+            guard
+                let wrap = PasswordWrap(
+                    logRounds: entry.logRounds, salt: entry.salt, box: entry.box, kind: kind)
+            else { throw .damaged("a copy in the record of the keyring is out of its bounds") }
+            wraps.append(
+                Wrap(generation: entry.generation, isStale: entry.isStale, wrap: wrap))
+        }
+        guard hasCopy else { throw .damaged("the record of the keyring has no copy") }
+    }
+}

@@ -1,0 +1,77 @@
+package import Latchkey
+
+/// What a user can do with the service of the sign-in: its record of the user's keyring.
+package protocol LoginService: Sendable {
+    func status() throws(CommonError) -> LoginStatus
+
+    /// Stores the secret, sealed by the TPM and under the login password, in a pending record, and
+    /// opens both copies once.
+    ///
+    /// - Returns: The record's generation.
+    func enrol(
+        _ kind: KeyringKind, secret: SecretBytes, password: SecretBytes, pin: PIN
+    ) throws(CommonError) -> UInt64
+
+    /// Records that the keyring has the secret.
+    func activate(generation: UInt64) throws(CommonError)
+
+    /// The secret, for the user who knows the login password.
+    func release(password: SecretBytes) throws(CommonError) -> SecretBytes
+
+    /// Deletes the record.
+    func remove(generation: UInt64, password: SecretBytes) throws(CommonError)
+}
+
+/// The service's record of a user, without secrets.
+package struct LoginStatus: Hashable, Sendable {
+    package enum Wrap: String, Sendable { case fresh, stale, absent }
+
+    /// A record of a keyring.
+    package struct Record: Hashable, Sendable {
+        package let state: LoginRecord.State
+        package let kind: KeyringKind
+        package let generation: UInt64
+        /// Whether the TPM has a copy.
+        package let isSealed: Bool
+        package let wrap: Wrap
+    }
+
+    /// nil if the service opens no keyring of the user.
+    package let record: Record?
+    /// Whether the user has a PIN in the TPM.
+    package let hasPIN: Bool
+    /// Whether the present PIN can sign in.
+    package let isAllowed: Bool
+
+    package init(record: Record?, hasPIN: Bool, isAllowed: Bool) {
+        (self.record, self.hasPIN, self.isAllowed) = (record, hasPIN, isAllowed)
+    }
+
+    /// Reads the answer to a request `status`.
+    ///
+    /// - Returns: nil for other words than those of the protocol.
+    init?(words: [String]) {
+        guard words.count == 8, words[0] == "status",
+            let pin = Self.flag(words[6], "set", "unset"),
+            let allowed = Self.flag(words[7], "allowed", "unproven")
+        else { return nil }
+        (hasPIN, isAllowed) = (pin, allowed)
+        if words[1] == "none" {
+            guard words[2...5].elementsEqual(["-", "0", "-", "-"]) else { return nil }
+            record = nil
+            return
+        }
+        guard let state = LoginRecord.State(rawValue: words[1]),
+            let kind = KeyringKind(name: words[2]),
+            let generation = UInt64(words[3]), generation > 0,
+            let isSealed = Self.flag(words[4], "sealed", "absent"),
+            let wrap = Wrap(rawValue: words[5])
+        else { return nil }
+        record = Record(
+            state: state, kind: kind, generation: generation, isSealed: isSealed, wrap: wrap)
+    }
+
+    private static func flag(_ word: String, _ yes: String, _ no: String) -> Bool? {
+        word == yes ? true : word == no ? false : nil
+    }
+}

@@ -1,0 +1,226 @@
+internal import Glibc
+package import Latchkey
+internal import LatchkeyPlatform
+
+/// The service of the sign-in at its socket. Each request is a connection of its own: one line of
+/// words, then one line as the answer. Blocks its thread.
+package struct LoginSocket: LoginService {
+    package static let standardPath = "/run/latchkey/login"
+    /// The maximum length of an answer in bytes, with its end.
+    static let maximumAnswer = 512
+
+    private let path: String
+    private let user: UInt32
+    private let name: String
+    private let owner: UInt32
+    private let limit: Duration
+
+    /// - Parameters:
+    ///   - user: The user of the record.
+    ///   - name: The user's name.
+    ///   - owner: The user who must listen: root, because systemd creates the service's socket.
+    ///   - limit: The time for an answer. The protocol's longest is ten seconds.
+    package init(
+        path: String = LoginSocket.standardPath, user: UInt32, name: String, owner: UInt32 = 0,
+        limit: Duration = .seconds(15)
+    ) {
+        (self.path, self.user, self.name) = (path, user, name)
+        (self.owner, self.limit) = (owner, limit)
+    }
+
+    package func status() throws(CommonError) -> LoginStatus {
+        let answer = try ask([.word("status")])
+        guard let status = LoginStatus(words: answer.map(\.text)) else { throw Self.unexpected }
+        return status
+    }
+
+    package func enrol(
+        _ kind: KeyringKind, secret: SecretBytes, password: SecretBytes, pin: PIN
+    ) throws(CommonError) -> UInt64 {
+        let digits = pin.withUnsafeBytes { bytes in
+            SecretBytes(count: bytes.count) { $0.copyMemory(from: bytes) }
+        }
+        return try generation(
+            ask([
+                .word("enrol"), KeyringText.hexadecimal(SecretBytes(name.utf8)),
+                .word(kind.description), KeyringText.hexadecimal(secret),
+                KeyringText.hexadecimal(password), digits,
+            ]))
+    }
+
+    package func activate(generation: UInt64) throws(CommonError) {
+        _ = try self.generation(ask([.word("activate"), .word("\(generation)")]))
+    }
+
+    package func release(password: SecretBytes) throws(CommonError) -> SecretBytes {
+        let answer = try ask([.word("release"), KeyringText.hexadecimal(password)])
+        guard answer.count == 3, answer[0].text == "secret",
+            let kind = KeyringKind(name: answer[1].text),
+            let secret = KeyringText.bytes(ofHexadecimal: answer[2]),
+            secret.count == kind.secretLength
+        else { throw Self.unexpected }
+        return secret
+    }
+
+    package func remove(generation: UInt64, password: SecretBytes) throws(CommonError) {
+        let words: [SecretBytes] = [
+            .word("remove"), .word("\(generation)"), KeyringText.hexadecimal(password),
+        ]
+        _ = try self.generation(ask(words))
+    }
+
+    // MARK: The exchange
+
+    /// Sends a request, whose second word is the user, and reads the words of the answer.
+    private func ask(_ words: [SecretBytes]) throws(CommonError) -> [SecretBytes] {
+        let line = SecretBytes.line([words[0], .word("\(user)")] + words.dropFirst())
+        let answer: SecretBytes
+        do throws(DeadlineConnection.Failure) {
+            answer = try exchange(line)
+        } catch {
+            throw Self.described(error)
+        }
+        let answered = answer.words
+        switch answered.first?.text {
+        case "error": throw Self.refusal(answered.last?.text ?? "")
+        case "no": throw Self.wrongPIN(answered.last.flatMap { Int($0.text) })
+        case "locked":
+            throw CommonError(
+                code: .lockedOut, reason: "the TPM no longer accepts your PIN",
+                recovery: "Use your finger for a key, or ask an administrator to reset the count.")
+        default: return answered
+        }
+    }
+
+    private func exchange(_ line: SecretBytes) throws(DeadlineConnection.Failure) -> SecretBytes {
+        let connection = try DeadlineConnection(path, until: .now + limit)
+        guard PeerCredentials(of: connection.descriptor)?.user == owner else {
+            throw .system(SystemError(EPERM))
+        }
+        try line.withUnsafeBytes { (bytes) throws(DeadlineConnection.Failure) in
+            try connection.send(bytes)
+        }
+        var length = 0
+        var isComplete = false
+        let buffer = try SecretBytes(count: Self.maximumAnswer) {
+            (buffer) throws(DeadlineConnection.Failure) in
+            while !isComplete, length < buffer.count {
+                let rest = UnsafeMutableRawBufferPointer(rebasing: buffer[length...])
+                let count = try connection.receiveSome(into: rest)
+                guard count > 0 else { throw .closed }
+                length += count
+                isComplete = buffer[length - 1] == UInt8(ascii: "\n")
+            }
+        }
+        guard isComplete else { throw .system(SystemError(EPROTO)) }
+        return buffer.part(0..<(length - 1))
+    }
+
+    private func generation(_ answer: [SecretBytes]) throws(CommonError) -> UInt64 {
+        guard answer.count == 2, answer[0].text == "done", let value = UInt64(answer[1].text) else {
+            throw Self.unexpected
+        }
+        return value
+    }
+
+    // MARK: Errors
+
+    private static let unexpected = CommonError(
+        code: .failed, reason: "the service gave an answer that this program does not know",
+        recovery: "Install the same version of all packages of Latchkey.")
+
+    private static func wrongPIN(_ left: Int?) -> CommonError {
+        CommonError(
+            code: .wrongProof, reason: "the PIN is wrong",
+            recovery: "Try again with the right PIN.", attemptsLeft: left)
+    }
+
+    private static func refusal(_ word: String) -> CommonError {
+        switch word {
+        case "busy":
+            CommonError(
+                code: .transient, reason: "the service has too many requests",
+                recovery: "Wait a minute, then try again.")
+        case "exists":
+            .conflict("the service has a record of this user's keyring already")
+        case "absent":
+            .notFound(
+                "the service has no record of this user's keyring", recovery: "Enable it first.")
+        case "generation":
+            .conflict("another program has changed the record of this user's keyring")
+        case "pin":
+            CommonError(
+                code: .passcodeNotSet, reason: "you have no PIN in the TPM",
+                recovery: "Create a key with your PIN, then try again.")
+        case "password":
+            CommonError(
+                code: .wrongProof, reason: "the login password does not open the record",
+                recovery: "Type the password with which you sign in.")
+        case "tpm":
+            CommonError(
+                code: .unavailable, reason: "the service cannot use the TPM",
+                recovery: Recovery("Check the TPM, then try again.", .diagnose))
+        case "store":
+            CommonError(
+                code: .failed, reason: "the service cannot write or read its record",
+                recovery: "Look for its messages in the journal, and free disk space.")
+        default: unexpected
+        }
+    }
+
+    private static func described(_ failure: DeadlineConnection.Failure) -> CommonError {
+        let reason: String
+        switch failure {
+        case .absent: reason = "the service of the sign-in does not run"
+        case .late: reason = "the service of the sign-in did not answer in time"
+        case .closed: reason = "the service of the sign-in refused the request"
+        case .system(let error) where error.number == EPERM:
+            return CommonError(
+                code: .refused, reason: "the service's socket does not belong to root",
+                recovery: "Ask the administrator of this machine to check it.")
+        case .system(let error): reason = "the service's socket cannot be used: \(error)"
+        }
+        return CommonError(
+            code: .unavailable, reason: reason,
+            recovery:
+                "Install the package libpam-latchkey, and check latchkey-login.socket and latchkey-presenced.service."
+        )
+    }
+}
+
+extension SecretBytes {
+    /// A word that is no secret.
+    static func word(_ text: String) -> SecretBytes { SecretBytes(text.utf8) }
+
+    /// Words with spaces between them, and the end of a line.
+    static func line(_ words: [SecretBytes]) -> SecretBytes {
+        let separated = words.flatMap { [$0, SecretBytes.word(" ")] }.dropLast() + [.word("\n")]
+        return SecretBytes(count: separated.reduce(0) { $0 + $1.count }) { target in
+            var next = 0
+            for part in separated {
+                part.withUnsafeBytes {
+                    UnsafeMutableRawBufferPointer(rebasing: target[next..<(next + $0.count)])
+                        .copyMemory(from: $0)
+                }
+                next += part.count
+            }
+        }
+    }
+
+    /// The words between single spaces.
+    var words: [SecretBytes] {
+        let spaces = withUnsafeBytes { bytes in
+            bytes.indices.filter { bytes[$0] == UInt8(ascii: " ") }
+        }
+        return zip([-1] + spaces, spaces + [count]).map { part(($0 + 1)..<$1) }
+    }
+
+    /// A copy of some bytes.
+    func part(_ range: Range<Int>) -> SecretBytes {
+        withUnsafeBytes { bytes in
+            SecretBytes(count: range.count) {
+                $0.copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[range]))
+            }
+        }
+    }
+}

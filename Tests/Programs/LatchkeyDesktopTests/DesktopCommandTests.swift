@@ -1,0 +1,84 @@
+import Foundation
+import LatchkeyTesting
+import Testing
+
+/// `latchkey desktop` as another user's process, with the real keyring daemon, and the real check of
+/// the login password.
+@Suite(
+    .requires(program: "gnome-keyring-daemon"), .requires(program: "unshare"),
+    .requires(program: "setpriv"), .requires(program: "unix_chkpwd"),
+    .requires(program: "openssl"),
+    .enabled(if: geteuid() == 0, "needs root for the account of another user"))
+struct DesktopCommandTests {
+    @Test func `the commands enable, show, recover and disable`() async throws {
+        let output = try await DesktopMachine.run(
+            """
+            echo "A $(desktop status --json)"
+            echo "B $(echo login-password | desktop enable --json 2>&1)"
+            echo "C $(desktop status --json)"
+            echo "D $(echo login-password | desktop enable --json 2>&1)"
+            text=$(echo login-password | ./latchkey desktop recover)
+            echo "E ${#text} $(echo "$text" | tr -d 0-9a-f)"
+            echo "F $(echo wrong | desktop disable --json 2>/dev/null)"
+            echo "G $(printf 'login-password\\n%s\\n' "$text" | desktop recover --restore --json 2>&1)"
+            echo "H $(echo login-password | desktop disable --json 2>&1)"
+            echo "I $(desktop status --json)"
+            echo "J $(echo login-password | desktop disable --json 2>/dev/null)"
+            """)
+        func expect(_ text: String, sourceLocation: SourceLocation = #_sourceLocation) {
+            #expect(output.contains(text), "\(output)", sourceLocation: sourceLocation)
+        }
+        expect(
+            #"A {"keyring":null,"loginKeyring":"encrypted","passwordCopy":"absent","pinSet":true,"sealed":false,"signInAllowed":false,"state":"none"}"#
+                + "\nstatus 0")
+        expect(#"B {"enabled":true,"keyring":"gnome"}"# + "\nstatus 0")
+        expect(
+            #"C {"keyring":"gnome","loginKeyring":"encrypted","passwordCopy":"fresh","pinSet":true,"sealed":true,"signInAllowed":false,"state":"active"}"#
+        )
+        expect(#"D {"enabled":true,"keyring":"gnome"}"# + "\nstatus 0")
+        expect("E 69 -\n")
+        let failure = try #require(output.firstMatch(of: /F .*"code":"wrongProof".*\nstatus 4/))
+        #expect(!failure.output.contains("login-password"))
+        expect(#"G {"restored":true}"# + "\nstatus 0")
+        expect(#"H {"enabled":false}"# + "\nstatus 0")
+        #expect(output.contains(/I .*"state":"none"/))
+        #expect(output.contains(/J .*"code":"notFound".*\nstatus 6/))
+    }
+
+    @Test func `what cannot be undone is refused before anything changes`() async throws {
+        let output = try await DesktopMachine.run(
+            keyringPassword: "other",
+            """
+            echo "A $(echo login-password | desktop enable --json 2>/dev/null)"
+            echo "B $(echo login-passwort | desktop enable --json 2>/dev/null)"
+            echo 12a4 > "$HOME/pin"
+            echo "C $(echo login-password | desktop enable --json 2>/dev/null)"
+            echo "D $(echo login-password | desktop enable --keyring kwallet --json 2>/dev/null)"
+            echo 9999 > "$HOME/pin"
+            touch "$HOME/.identity"
+            echo "E $(echo login-password | desktop enable --json 2>/dev/null)"
+            echo "F $(desktop status --json)"
+            """)
+        #expect(output.contains(/A .*the login password does not open the keyring.*\nstatus 4/))
+        #expect(output.contains(/B .*the login password is wrong.*\nstatus 4/))
+        #expect(output.contains(/C .*takes it as a password.*\nstatus 1/))
+        #expect(output.contains(/D .*takes it as a password.*\nstatus 1/))
+        #expect(output.contains(/E .*systemd-homed.*\nstatus 1/))
+        #expect(output.contains(/F .*"state":"none"/), "\(output)")
+    }
+
+    @Test func `a wrong PIN stores nothing, and the keyring keeps its password`() async throws {
+        let output = try await DesktopMachine.run(
+            """
+            echo 9999 > "$HOME/pin"
+            echo "A $(echo login-password | desktop enable --json 2>/dev/null)"
+            echo "B $(desktop status --json)"
+            echo 1234 > "$HOME/pin"
+            echo "C $(echo login-password | desktop enable --json 2>/dev/null)"
+            """)
+        #expect(
+            output.contains(/A .*"attemptsLeft":2.*"code":"wrongProof".*\nstatus 4/), "\(output)")
+        #expect(output.contains(/B .*"state":"none"/))
+        #expect(output.contains(/C {"enabled":true,"keyring":"gnome"}\nstatus 0/))
+    }
+}

@@ -1,0 +1,192 @@
+import Latchkey
+import LatchkeySimulators
+import LatchkeyTestSupport
+import LatchkeyTesting
+import Testing
+
+@testable import LatchkeyDesktop
+
+/// Enabling and disabling with the real gnome-keyring-daemon.
+@Suite(.requires(program: "gnome-keyring-daemon"))
+struct KeyringEnrolmentTests {
+    private static let password = KeyringUser.password
+
+    private struct World {
+        let user: KeyringUser
+        let service: LoginServiceDouble
+        let enrolment: KeyringEnrolment
+
+        /// Whether the keyring opens with a secret.
+        func opens(_ secret: SecretBytes) throws -> Bool {
+            try user.keyring.unlock(secret, until: .now + hangLimit) == .done
+        }
+
+        var record: LoginRecord? {
+            get throws { try service.store.read(user: LoginServiceDouble.user) }
+        }
+    }
+
+    /// Runs `body` with a login keyring that has the login password.
+    private static func withWorld(
+        keyring password: String = "login-password", _ body: (World) async throws -> Void
+    ) async throws {
+        let user = try KeyringUser()
+        try await user.createKeyring(password: password)
+        try await whileRunning(user.startDaemon()) {
+            let service = try LoginServiceDouble()
+            let keyring = KillableKeyring(keyring: user.keyring, service: service)
+            try await body(
+                World(
+                    user: user, service: service,
+                    enrolment: KeyringEnrolment(service: service, keyring: keyring)))
+        }
+    }
+
+    private static func enable(_ world: World) throws -> KeyringEnrolment.Outcome {
+        try world.enrolment.enable(password: password, pin: try LoginServiceDouble.pin.get())
+    }
+
+    @Test func `enabling gives the keyring the secret, disabling the login password`() async throws
+    {
+        try await Self.withWorld { world in
+            #expect(try Self.enable(world) == .done)
+            #expect(try world.record?.state == .active)
+            #expect(try !world.opens(Self.password))
+            let secret = try #require(try world.record?.open(password: Self.password)).secret
+            #expect(try world.opens(KeyringText.hexadecimal(secret)))
+            #expect(try Self.enable(world) == .unchanged)
+            #expect(try world.enrolment.disable(password: Self.password) == .done)
+            #expect(try world.opens(Self.password))
+            #expect(try world.record == nil)
+            #expect(throws: CommonError.of(.notFound)) {
+                try world.enrolment.disable(password: Self.password)
+            }
+        }
+    }
+
+    @Test func `after a kill at each step, one of both opens and enabling continues`() async throws
+    {
+        try await Self.withWorld { world in
+            var kills = 0
+            while true {
+                world.service.kill(after: kills)
+                let outcome = Result { try Self.enable(world) }
+                world.service.kill(after: nil)
+                let secret = try world.record?.open(password: Self.password)?.secret
+                let opens = try (
+                    world.opens(Self.password),
+                    secret.map { try world.opens(KeyringText.hexadecimal($0)) } ?? false
+                )
+                #expect(opens.0 != opens.1, "killed after \(kills) steps")
+                if case .success(let outcome) = outcome {
+                    #expect(outcome == .done)
+                    break
+                }
+                #expect(try Self.enable(world) == (secret == nil ? .done : .continued))
+                #expect(try world.record?.state == .active)
+                #expect(try !world.opens(Self.password))
+                _ = try world.enrolment.disable(password: Self.password)
+                #expect(try world.opens(Self.password))
+                kills += 1
+            }
+            // The record, before and after the change, and the activation.
+            #expect(kills == 4)
+        }
+    }
+
+    @Test func `after a kill at each step of disabling, one of both opens and it continues`()
+        async throws
+    {
+        try await Self.withWorld { world in
+            var kills = 0
+            while true {
+                _ = try Self.enable(world)
+                world.service.kill(after: kills)
+                let outcome = Result { try world.enrolment.disable(password: Self.password) }
+                world.service.kill(after: nil)
+                let secret = try world.record?.open(password: Self.password)?.secret
+                let opens = try (
+                    world.opens(Self.password),
+                    secret.map { try world.opens(KeyringText.hexadecimal($0)) } ?? false
+                )
+                #expect(opens.0 != opens.1, "killed after \(kills) steps")
+                if case .success = outcome { break }
+                #expect(
+                    try world.enrolment.disable(password: Self.password)
+                        == (opens.0 ? .continued : .done))
+                #expect(try world.record == nil)
+                #expect(try world.opens(Self.password))
+                kills += 1
+            }
+            #expect(kills == 3)
+        }
+    }
+
+    @Test func `a keyring with another password is not touched, and nothing is stored`()
+        async throws
+    {
+        try await Self.withWorld(keyring: "other") { world async throws in
+            #expect(throws: CommonError.of(.wrongProof)) { try Self.enable(world) }
+            #expect(try world.record == nil)
+            #expect(try world.opens(SecretBytes("other".utf8)))
+        }
+    }
+
+    @Test func `if neither secret opens the keyring, the record stays`() async throws {
+        try await Self.withWorld { world in
+            _ = try Self.enable(world)
+            let before = try world.record
+            let secret = try #require(try before?.open(password: Self.password)).secret
+            #expect(
+                try world.user.keyring.change(
+                    from: KeyringText.hexadecimal(secret), to: SecretBytes("other".utf8),
+                    until: .now + hangLimit) == .done)
+            #expect(throws: CommonError.of(.wrongState)) { try Self.enable(world) }
+            #expect(throws: CommonError.of(.wrongState)) {
+                try world.enrolment.disable(password: Self.password)
+            }
+            #expect(try world.record == before)
+        }
+    }
+
+    @Test func `the recovery text gives the keyring back without the service`() async throws {
+        try await Self.withWorld { world in
+            _ = try Self.enable(world)
+            let text = try world.enrolment.recoveryText(password: Self.password)
+            #expect(throws: CommonError.of(.wrongProof)) {
+                try world.enrolment.recoveryText(password: SecretBytes("wrong".utf8))
+            }
+            let wrong = KeyringText.recovery(of: .random(count: 32))
+            #expect(throws: CommonError.of(.wrongProof)) {
+                try world.enrolment.recover(with: wrong, password: Self.password)
+            }
+            #expect(throws: CommonError.of(.invalidInput)) {
+                try world.enrolment.recover(
+                    with: SecretBytes("0123".utf8), password: Self.password)
+            }
+            try world.enrolment.recover(with: text, password: Self.password)
+            #expect(try world.opens(Self.password))
+            // The record is removed then, without another change.
+            #expect(try world.enrolment.disable(password: Self.password) == .continued)
+            #expect(try world.opens(Self.password))
+        }
+    }
+
+    @Test func `a KWallet's key is stored as it is, and needs no change`() throws {
+        let service = try LoginServiceDouble()
+        let user = try KeyringUser()
+        let enrolment = KeyringEnrolment(service: service, keyring: user.keyring)
+        let key = SecretBytes.random(count: 56)
+        let pin = try LoginServiceDouble.pin.get()
+        #expect(
+            try enrolment.enableWallet(key: key, password: Self.password, pin: pin) == .done)
+        #expect(try service.release(password: Self.password) == key)
+        #expect(
+            try enrolment.enableWallet(key: key, password: Self.password, pin: pin) == .unchanged)
+        #expect(throws: CommonError.of(.wrongState)) {
+            try enrolment.recoveryText(password: Self.password)
+        }
+        #expect(try enrolment.disable(password: Self.password) == .done)
+        #expect(try service.status().record == nil)
+    }
+}
