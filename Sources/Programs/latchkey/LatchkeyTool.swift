@@ -37,6 +37,7 @@ struct LatchkeyTool: AsyncParsableCommand {
                 name: "Proof to servers",
                 subcommands: [AttestationCommand.self, BrokerCommand.self]),
             CommandGroup(name: "Passkeys", subcommands: [PasskeyCommand.self]),
+            CommandGroup(name: "Sign-in to Linux", subcommands: [DesktopCommand.self]),
             CommandGroup(
                 name: "Secrets",
                 subcommands: [VaultCommand.self, CredentialCommand.self, LockerCommand.self]),

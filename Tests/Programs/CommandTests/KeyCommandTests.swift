@@ -421,7 +421,7 @@ struct KeyCommandTests {
             checks.compactMap { $0["name"]?.string } == [
                 "store", "tpm", "srk", "lockout", "revocation", "tokens", "finger", "attestation",
                 "pin-source",
-                "passkeys", "server",
+                "passkeys", "sign-in", "server",
             ])
         #expect(checks.allSatisfy { $0["state"] != "problem" })
     }

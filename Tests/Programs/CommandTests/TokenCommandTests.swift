@@ -268,7 +268,7 @@ struct TokenCommandTests {
         #expect(
             checks.compactMap { $0["name"]?.string } == [
                 "store", "module", "token", "token-pin", "token-key", "revocation", "pin-source",
-                "passkeys",
+                "passkeys", "sign-in",
                 "server",
             ])
         #expect(

@@ -37,6 +37,7 @@ struct Diagnostics {
             checks.append(agent)
         }
         checks.append(await PasskeyDiagnostics().check())
+        checks.append(SignInDiagnostics().check())
         checks.append(await ServerDiagnostics(settings: context.settings).check())
         return checks
     }

@@ -72,7 +72,7 @@ struct Check: Encodable, Sendable {
 
     /// A word that scripts can depend on: `settings`, `store`, `tpm`, `tpm-device`, `srk`, `lockout`,
     /// `revocation`, `user-pin`, `tokens`, `finger`, `attestation`, `policy`, `pin-source`, `ssh-agent`,
-    /// `passkeys`, `server`; with a token `module`, `token`, `token-pin`, `token-key`,
+    /// `passkeys`, `sign-in`, `server`; with a token `module`, `token`, `token-pin`, `token-key`,
     /// `token-limits`, `readers` instead of the checks of the TPM.
     let name: String
     let state: State

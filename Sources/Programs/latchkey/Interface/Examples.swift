@@ -94,6 +94,14 @@ enum Examples {
         latchkey passkey delete --all --yes
         latchkey passkey serve
         latchkey passkey serve --policy pin
+        latchkey desktop enable
+        latchkey desktop enable --keyring kwallet
+        latchkey desktop status
+        latchkey desktop status --json
+        latchkey desktop disable
+        latchkey desktop disable --json
+        latchkey desktop recover
+        latchkey desktop recover --restore
         latchkey vault store database
         latchkey vault store database --biometrics < password.txt
         latchkey vault show database

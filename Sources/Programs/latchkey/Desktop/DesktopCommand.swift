@@ -1,0 +1,263 @@
+import ArgumentParser
+import FoundationEssentials
+import Latchkey
+import LatchkeyDesktop
+import LatchkeyJOSE
+import LatchkeyServices
+
+/// `latchkey desktop`.
+struct DesktopCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "desktop",
+        abstract: "Open the desktop's keyring when you sign in with a PIN or finger.",
+        discussion: """
+            The package libpam-latchkey signs in to Linux with the PIN or finger that the TPM checks. The keyring of GNOME \
+            gets a random secret, which the TPM releases at the sign-in; a second copy is encrypted under your login \
+            password. KWallet keeps your login password as its own.
+
+            ‘latchkey desktop recover’ prints a text that opens the keyring without Latchkey. Keep it in a safe place.
+            """,
+        subcommands: [Enable.self, Status.self, Disable.self, Recover.self])
+}
+
+/// The keyrings of `--keyring`.
+enum KeyringChoice: String, ExpressibleByArgument, CaseIterable {
+    case gnome
+    case kwallet
+
+    var kind: KeyringKind { self == .gnome ? .gnome : .kwallet }
+}
+
+extension DesktopCommand {
+    /// `latchkey desktop enable`.
+    struct Enable: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "enable",
+            abstract: "Let the TPM keep the keyring's secret.",
+            discussion: """
+                Asks for your login password and your PIN. Without a terminal, the first line of standard input is the login \
+                password. Run it in your desktop session. After an interruption, run it again: it continues. The PIN must \
+                have only digits, because a sign-in takes any other text as the password.
+                """)
+
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Option(help: "The keyring to open.") var keyring: KeyringChoice = .gnome
+
+        var operation: String? { "enable the keyring" }
+
+        func perform(in context: CommandContext) async throws -> BriefReport {
+            let session = try DesktopSession(context)
+            try session.checkAccount()
+            let status = try await session.status()
+            for warning in session.stackWarnings { context.console.warn(warning) }
+            if keyring == .kwallet { try session.checkWalletLines() }
+            let password = try await session.input.password()
+            try await session.check(password)
+            if password.isPIN {
+                context.console.warn(
+                    "Your login password has only digits, so each sign-in with it counts as a wrong PIN first. Choose "
+                        + "another password.")
+            }
+            let pin = status.record == nil ? try await session.pin(status) : nil
+            let (kind, enrolment, wallet) = (keyring.kind, session.enrolment, session.wallet)
+            let outcome = try await session.blocking { () throws(CommonError) in
+                switch kind {
+                case .gnome: return try enrolment.enable(password: password, pin: pin)
+                case .kwallet:
+                    let key = try KWallet.key(password: password, salt: try wallet.salt())
+                    return try enrolment.enableWallet(key: key, password: password, pin: pin)
+                }
+            }
+            return BriefReport(
+                ["enabled": .bool(true), "keyring": .string(kind.description)],
+                text: Self.text(kind, outcome, isAllowed: status.isAllowed))
+        }
+
+        private static func text(
+            _ kind: KeyringKind, _ outcome: KeyringEnrolment.Outcome, isAllowed: Bool
+        ) -> String {
+            let first =
+                switch outcome {
+                case .done: "The keyring opens when you sign in with your PIN or password."
+                case .continued:
+                    "The interrupted change is complete: the keyring opens when you sign in with your PIN or password."
+                case .unchanged: "It was enabled already."
+                }
+            var sentences = [first]
+            if !isAllowed {
+                sentences.append(
+                    "Type your login password at the next sign-in or sudo; from then on, the PIN signs in."
+                )
+            }
+            if kind == .gnome {
+                sentences.append(
+                    "‘latchkey desktop recover’ prints the text that opens the keyring without Latchkey."
+                )
+            }
+            return sentences.joined(separator: " ")
+        }
+    }
+
+    /// `latchkey desktop status`.
+    struct Status: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "status",
+            abstract: "Show whether the TPM keeps the keyring's secret. Does not prompt.")
+
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+
+        var operation: String? { "read the state of the keyring" }
+
+        func perform(in context: CommandContext) async throws -> DesktopStatusReport {
+            let session = try DesktopSession(context)
+            return DesktopStatusReport(try await session.status(), file: session.keyring.file)
+        }
+    }
+
+    /// `latchkey desktop disable`.
+    struct Disable: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "disable",
+            abstract: "Give the keyring back to the login password.",
+            discussion: """
+                Asks for your login password. Deletes the TPM's copy of the secret after the login password has opened the \
+                keyring. After an interruption, run it again: it continues.
+                """)
+
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+
+        var operation: String? { "disable the keyring" }
+
+        func perform(in context: CommandContext) async throws -> BriefReport {
+            let session = try DesktopSession(context)
+            guard try await session.status().record != nil else { throw Self.notEnabled }
+            let password = try await session.input.password()
+            try await session.check(password)
+            let enrolment = session.enrolment
+            _ = try await session.blocking { () throws(CommonError) in
+                try enrolment.disable(password: password)
+            }
+            return BriefReport(
+                ["enabled": .bool(false)],
+                text: "Your login password opens the keyring again, and the TPM's copy is deleted.")
+        }
+
+        private static let notEnabled = CommonError.notFound(
+            "Latchkey does not open your keyring", recovery: "There is nothing to disable.")
+    }
+
+    /// `latchkey desktop recover`.
+    struct Recover: ContextCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "recover",
+            abstract:
+                "Print the text that opens the keyring without Latchkey, or use it. JSON does not have it.",
+            discussion: """
+                The text is the keyring's secret, 64 digits, and a checksum after the hyphen. The desktop's prompt for the \
+                keyring accepts the 64 digits. With --restore, reads a text and gives the keyring to your login password; \
+                that needs neither the TPM nor the service. Without a terminal, the lines of standard input are the login \
+                password, and with --restore the text.
+                """)
+
+        @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Flag(help: "Read a text, and give the keyring to the login password.") var restore = false
+
+        var operation: String? { restore ? "restore the keyring" : "print the recovery text" }
+
+        func perform(in context: CommandContext) async throws -> BriefReport {
+            let session = try DesktopSession(context)
+            let password = try await session.input.password()
+            try await session.check(password)
+            let enrolment = session.enrolment
+            guard restore else {
+                let text = try await session.blocking { () throws(CommonError) in
+                    try enrolment.recoveryText(password: password)
+                }
+                return BriefReport(
+                    ["keyring": .string(KeyringKind.gnome.description)], text: "",
+                    secretOutput: text.line)
+            }
+            let text = try await session.input.recoveryText()
+            try await session.blocking { () throws(CommonError) in
+                try enrolment.recover(with: text, password: password)
+            }
+            return BriefReport(
+                ["restored": .bool(true)],
+                text:
+                    "Your login password opens the keyring. ‘latchkey desktop disable’ removes the old record, and then "
+                    + "‘latchkey desktop enable’ makes a new one.")
+        }
+    }
+}
+
+extension SecretBytes {
+    /// The text with the end of a line.
+    fileprivate var line: SecretBytes {
+        withUnsafeBytes { bytes in
+            SecretBytes(count: bytes.count + 1) { target in
+                target.copyMemory(from: bytes)
+                target[bytes.count] = UInt8(ascii: "\n")
+            }
+        }
+    }
+}
+
+struct DesktopStatusReport: Report {
+    /// `none`, `pending` or `active`.
+    let state: String
+    /// `gnome` or `kwallet`.
+    let keyring: Nullable<String>
+    /// Whether the TPM has a copy of the secret.
+    let sealed: Bool
+    /// Whether the copy under the login password is `fresh`, `stale` or `absent`.
+    let passwordCopy: String
+    /// Whether the user has a PIN in the TPM.
+    let pinSet: Bool
+    /// Whether the PIN can sign in.
+    let signInAllowed: Bool
+    /// `absent`, `encrypted`, `clear-text` or `unknown`.
+    let loginKeyring: String
+
+    init(_ status: LoginStatus, file: GnomeKeyring.File) {
+        let record = status.record
+        state = record?.state.rawValue ?? "none"
+        keyring = Nullable(record?.kind.description)
+        sealed = record?.isSealed ?? false
+        passwordCopy = (record?.wrap ?? .absent).rawValue
+        (pinSet, signInAllowed) = (status.hasPIN, status.isAllowed)
+        loginKeyring =
+            switch file {
+            case .absent: "absent"
+            case .encrypted: "encrypted"
+            case .clearText: "clear-text"
+            case .unknown: "unknown"
+            }
+    }
+
+    var layout: Layout {
+        let opened =
+            switch state {
+            case "none": "no"
+            case "pending": "not complete; run ‘latchkey desktop enable’ again"
+            default: "\(keyring.value ?? "")"
+            }
+        let copy =
+            passwordCopy == "stale"
+            ? "stale; sign in with your password, then with your PIN" : passwordCopy
+        return Layout.fields(
+            15,
+            [
+                ("Opens keyring", Layout.Cell(opened)),
+                ("TPM's copy", state == "none" ? nil : Layout.Cell(sealed ? "present" : "absent")),
+                ("Password's copy", state == "none" ? nil : Layout.Cell(copy)),
+                ("PIN", Layout.Cell(pinSet ? "set" : "not set")),
+                (
+                    "PIN signs in",
+                    Layout.Cell(
+                        signInAllowed
+                            ? "yes" : "after the next sign-in or sudo with your login password")
+                ),
+                ("GNOME keyring", Layout.Cell(loginKeyring)),
+            ])
+    }
+}
