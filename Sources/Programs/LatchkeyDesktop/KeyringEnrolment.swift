@@ -31,15 +31,15 @@ package struct KeyringEnrolment: Sendable {
     ///
     /// - Parameters:
     ///   - password: The login password, which the caller has checked.
-    ///   - pin: The user's PIN; not used if there is a record.
+    ///   - pin: The user's PIN; nil if there is a record that the PIN opens.
     /// - Throws: `CommonError`: `wrongProof` if the login password does not open the keyring,
     ///   `wrongState` if neither it nor the secret does, and the errors of both parts. The record
     ///   stays, so that the next run continues.
     package func enable(password: SecretBytes, pin: PIN?) throws(CommonError) -> Outcome {
         if let record = try service.status().record {
-            return try resume(record, password: password)
+            return try resume(record, password: password, pin: pin)
         }
-        guard let pin else { throw Self.removedMeanwhile }
+        guard let pin else { throw Self.changedMeanwhile }
         // Before anything is stored: a keyring with another password cannot be changed.
         guard try keyring.unlock(password, until: deadline) == .done else {
             throw CommonError(
@@ -68,18 +68,17 @@ package struct KeyringEnrolment: Sendable {
                     code: .wrongState, reason: "Latchkey opens your GNOME keyring",
                     recovery: "Disable it first to use KWallet.")
             }
-            guard record.state == .pending else { return .unchanged }
-            try service.activate(generation: record.generation)
-            return .continued
+            guard record.state == .pending || !record.isSealed else { return .unchanged }
+            return try complete(record, password: password, pin: pin)
         }
-        guard let pin else { throw Self.removedMeanwhile }
+        guard let pin else { throw Self.changedMeanwhile }
         let generation = try service.enrol(.kwallet, secret: key, password: password, pin: pin)
         try service.activate(generation: generation)
         return .done
     }
 
-    private func resume(_ record: LoginStatus.Record, password: SecretBytes) throws(CommonError)
-        -> Outcome
+    private func resume(_ record: LoginStatus.Record, password: SecretBytes, pin: PIN?)
+        throws(CommonError) -> Outcome
     {
         try checkKind(record)
         let secret = try service.release(password: password)
@@ -90,10 +89,23 @@ package struct KeyringEnrolment: Sendable {
                 throw Self.bothWrong
             }
             try take(secret, from: password)
-        } else if record.state == .active {
+        } else if record.state == .active, record.isSealed {
             return .unchanged
         }
-        if record.state == .pending { try service.activate(generation: record.generation) }
+        return try complete(record, password: password, pin: pin)
+    }
+
+    /// Seals the secret again if the PIN does not open it, for example after the PIN was made anew,
+    /// and makes the record active.
+    private func complete(_ record: LoginStatus.Record, password: SecretBytes, pin: PIN?)
+        throws(CommonError) -> Outcome
+    {
+        var generation = record.generation
+        if !record.isSealed {
+            guard let pin else { throw Self.changedMeanwhile }
+            generation = try service.renew(password: password, pin: pin)
+        }
+        if record.state == .pending { try service.activate(generation: generation) }
         return .continued
     }
 
@@ -171,8 +183,8 @@ package struct KeyringEnrolment: Sendable {
         reason: "neither your login password nor the stored secret opens the keyring",
         recovery: "Use the recovery text. Nothing was deleted.")
 
-    private static let removedMeanwhile = CommonError.conflict(
-        "another program removed the record of this user's keyring")
+    private static let changedMeanwhile = CommonError.conflict(
+        "another program changed the record of this user's keyring")
 
     private static let untested = CommonError(
         code: .failed, reason: "the keyring does not open with the secret that it accepted",

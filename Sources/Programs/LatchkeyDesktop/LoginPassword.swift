@@ -48,11 +48,11 @@ package enum LoginPassword {
         }
         let written = packet.withUnsafeBytes { write(ends[1], $0.baseAddress, $0.count) }
         close(ends[1])
-        guard let status = exitStatus(of: child, until: deadline), written == packet.count else {
+        guard let status = exitStatus(of: child, until: deadline) else {
             throw unavailable(SystemError(ETIMEDOUT))
         }
         switch status {
-        case 0: return true
+        case 0 where written == packet.count: return true
         case wrong: return false
         default: throw unsupported("pam_unix cannot check the account (status \(status))")
         }

@@ -12,6 +12,11 @@ package protocol LoginService: Sendable {
         _ kind: KeyringKind, secret: SecretBytes, password: SecretBytes, pin: PIN
     ) throws(CommonError) -> UInt64
 
+    /// Seals the record's secret again, under the PIN that the user has now.
+    ///
+    /// - Returns: The record's new generation.
+    func renew(password: SecretBytes, pin: PIN) throws(CommonError) -> UInt64
+
     /// Records that the keyring has the secret.
     func activate(generation: UInt64) throws(CommonError)
 
@@ -31,7 +36,7 @@ package struct LoginStatus: Hashable, Sendable {
         package let state: LoginRecord.State
         package let kind: KeyringKind
         package let generation: UInt64
-        /// Whether the TPM has a copy.
+        /// Whether the TPM opens a copy with the PIN that the user has now.
         package let isSealed: Bool
         package let wrap: Wrap
     }

@@ -37,15 +37,19 @@ package struct LoginSocket: LoginService {
     package func enrol(
         _ kind: KeyringKind, secret: SecretBytes, password: SecretBytes, pin: PIN
     ) throws(CommonError) -> UInt64 {
-        let digits = pin.withUnsafeBytes { bytes in
-            SecretBytes(count: bytes.count) { $0.copyMemory(from: bytes) }
-        }
         return try generation(
             ask([
                 .word("enrol"), KeyringText.hexadecimal(SecretBytes(name.utf8)),
                 .word(kind.description), KeyringText.hexadecimal(secret),
-                KeyringText.hexadecimal(password), digits,
+                KeyringText.hexadecimal(password), .digits(of: pin),
             ]))
+    }
+
+    package func renew(password: SecretBytes, pin: PIN) throws(CommonError) -> UInt64 {
+        let words: [SecretBytes] = [
+            .word("renew"), KeyringText.hexadecimal(password), .digits(of: pin),
+        ]
+        return try generation(ask(words))
     }
 
     package func activate(generation: UInt64) throws(CommonError) {
@@ -191,6 +195,12 @@ package struct LoginSocket: LoginService {
 extension SecretBytes {
     /// A word that is no secret.
     static func word(_ text: String) -> SecretBytes { SecretBytes(text.utf8) }
+
+    static func digits(of pin: PIN) -> SecretBytes {
+        pin.withUnsafeBytes { bytes in
+            SecretBytes(count: bytes.count) { $0.copyMemory(from: bytes) }
+        }
+    }
 
     /// Words with spaces between them, and the end of a line.
     static func line(_ words: [SecretBytes]) -> SecretBytes {

@@ -132,6 +132,24 @@ struct KeyringEnrolmentTests {
         }
     }
 
+    @Test func `a secret that the PIN no longer opens is sealed again`() async throws {
+        try await Self.withWorld { world in
+            _ = try Self.enable(world)
+            for state in [LoginRecord.State.active, .pending] {
+                var record = try #require(try world.record)
+                record.sealed = nil
+                record.state = state
+                _ = try world.service.store.write(record)
+                #expect(throws: CommonError.of(.conflict)) {
+                    try world.enrolment.enable(password: Self.password, pin: nil)
+                }
+                #expect(try Self.enable(world) == .continued)
+                #expect(try world.record?.sealed == [2])
+                #expect(try world.record?.state == .active)
+            }
+        }
+    }
+
     @Test func `if neither secret opens the keyring, the record stays`() async throws {
         try await Self.withWorld { world in
             _ = try Self.enable(world)

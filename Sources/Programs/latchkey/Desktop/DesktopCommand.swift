@@ -58,7 +58,8 @@ extension DesktopCommand {
                     "Your login password has only digits, so each sign-in with it counts as a wrong PIN first. Choose "
                         + "another password.")
             }
-            let pin = status.record == nil ? try await session.pin(status) : nil
+            // A record that the present PIN does not open is sealed again.
+            let pin = status.record?.isSealed == true ? nil : try await session.pin(status)
             let (kind, enrolment, wallet) = (keyring.kind, session.enrolment, session.wallet)
             let outcome = try await session.blocking { () throws(CommonError) in
                 switch kind {
@@ -207,7 +208,7 @@ struct DesktopStatusReport: Report {
     let state: String
     /// `gnome` or `kwallet`.
     let keyring: Nullable<String>
-    /// Whether the TPM has a copy of the secret.
+    /// Whether the TPM has a copy of the secret that the present PIN opens.
     let sealed: Bool
     /// Whether the copy under the login password is `fresh`, `stale` or `absent`.
     let passwordCopy: String
@@ -244,11 +245,12 @@ struct DesktopStatusReport: Report {
         let copy =
             passwordCopy == "stale"
             ? "stale; sign in with your password, then with your PIN" : passwordCopy
+        let absent = "your PIN does not open it; run ‘latchkey desktop enable’ again"
         return Layout.fields(
             15,
             [
                 ("Opens keyring", Layout.Cell(opened)),
-                ("TPM's copy", state == "none" ? nil : Layout.Cell(sealed ? "present" : "absent")),
+                ("TPM's copy", state == "none" ? nil : Layout.Cell(sealed ? "present" : absent)),
                 ("Password's copy", state == "none" ? nil : Layout.Cell(copy)),
                 ("PIN", Layout.Cell(pinSet ? "set" : "not set")),
                 (

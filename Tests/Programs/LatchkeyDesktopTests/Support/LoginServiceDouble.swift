@@ -55,7 +55,16 @@ final class LoginServiceDouble: LoginService {
         try step()
         guard try store.read(user: Self.user) == nil else { throw .of(.conflict) }
         var record = LoginRecord(user: Self.user, name: "ann", kind: kind)
+        record.sealed = [1]
         record.add(try PasswordWrap(quick: secret, password: password, binding: record.nextBinding))
+        return try store.write(record).generation
+    }
+
+    func renew(password: SecretBytes, pin: PIN) throws(CommonError) -> UInt64 {
+        try step()
+        _ = try release(password: password)
+        var record = try record()
+        record.sealed = [2]
         return try store.write(record).generation
     }
 

@@ -1,0 +1,54 @@
+import Foundation
+import Latchkey
+import LatchkeySimulators
+import Testing
+
+@testable import LatchkeyDesktop
+
+/// The check with a helper in a shell. `DesktopCommandTests` has the system's.
+@Suite struct LoginPasswordTests {
+    private static let password = SecretBytes("pass word".utf8)
+
+    private static func isRight(
+        _ password: SecretBytes = password, helper: String, within limit: Duration = hangLimit
+    ) throws -> Bool {
+        let directory = try TemporaryDirectory()
+        defer { withExtendedLifetime(directory) {} }
+        let program = directory.path(of: "helper")
+        try Data("#!/bin/sh\n\(helper)\n".utf8).write(to: URL(filePath: program))
+        try #require(chmod(program, 0o755) == 0)
+        return try LoginPassword.isRight(
+            password, of: "ann", until: .now + limit, program: program)
+    }
+
+    @Test func `the helper gets the user as its argument, and the password on a pipe`() throws {
+        let check = #"[ "$*" = "ann nonull" ] && [ "$(tr '\0' '|')" = "pass word|" ] || exit 7"#
+        #expect(try Self.isRight(helper: check))
+        #expect(try !Self.isRight(SecretBytes("other".utf8), helper: check))
+    }
+
+    @Test func `an answer other than right and wrong is an error`() throws {
+        // Also of a helper that does not read, such as one that refuses the account.
+        for status in [1, 8, 9, 10] {
+            #expect(throws: CommonError.of(.unsupported), "\(status)") {
+                try Self.isRight(helper: "exit \(status)")
+            }
+        }
+        #expect(throws: CommonError.of(.unavailable)) { try Self.isRight(helper: "kill -9 $$") }
+        #expect(throws: CommonError.of(.unavailable)) {
+            try Self.isRight(helper: "exec sleep 300", within: .milliseconds(100))
+        }
+        #expect(throws: CommonError.of(.unavailable)) {
+            try LoginPassword.isRight(
+                Self.password, of: "ann", until: .now + hangLimit, program: "/nonexistent/helper")
+        }
+    }
+
+    @Test func `a text that cannot be a password is not passed on`() throws {
+        for wrong in [[], [0], Array("a\0b".utf8), Array(repeating: 97, count: 512)] as [[UInt8]] {
+            #expect(throws: CommonError.of(.invalidInput)) {
+                try Self.isRight(SecretBytes(wrong), helper: "exit 0")
+            }
+        }
+    }
+}
