@@ -81,17 +81,23 @@ extension PKCS11Keystore {
                 try session.visibleKeys()
             }
             return keys.map { key in
+                let slot = snapshot.profile.isPIV ? PIVSlot(id: key.id) : nil
                 let problem =
-                    key.label == KeyPairRequest.sealingLabel
-                    ? "Latchkey seals secrets with it, which are lost if it is deleted"
-                    : key.problem
+                    if key.label == KeyPairRequest.sealingLabel {
+                        "Latchkey seals secrets with it, which are lost if it is deleted"
+                    } else if snapshot.profile.isPIV, slot == nil {
+                        // For example, the key that signs a YubiKey's attestations.
+                        "it is in none of the slots for a user's keys"
+                    } else {
+                        key.problem
+                    }
                 let name = TokenName(snapshot.information, id: key.id)
                 let uri = name.uri(
                     inModule: snapshot.token.module.path,
                     keyLabel: key.sharesID ? key.label : nil)
                 return TokenKeyListing(
                     uri: problem == nil ? uri : nil,
-                    id: key.id, slot: snapshot.profile.isPIV ? PIVSlot(id: key.id) : nil,
+                    id: key.id, slot: slot,
                     label: key.label, publicKey: key.publicKey, problem: problem)
             }
         } catch {
