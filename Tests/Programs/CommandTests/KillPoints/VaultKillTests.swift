@@ -123,8 +123,8 @@ struct VaultKillTests {
                     #expect(
                         try await machine.run("vault", "show", "app", pins: ["2580"]).output
                             == "s3cret", "\(life)")
+                    try await machine.require("vault", "reset", "app")
                 }
-                try await machine.require("vault", "reset", "app")
                 try await checkOthers(machine, life)
                 #expect(
                     try await machine.revocableCount() == 1,
