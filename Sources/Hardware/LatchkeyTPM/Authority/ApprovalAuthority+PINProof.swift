@@ -22,10 +22,10 @@ extension ApprovalAuthority {
         do throws(KeystoreError) {
             return try await work { (tpm, store) in
                 guard let pin = try tpm.settledPIN(of: user, store) else { return nil }
-                if try tpm.failures(of: pin, store) == 0 {
+                if try tpm.count(of: pin, store).failures == 0 {
                     _ = try tpm.holds(Data(PolicyDigest.random().bytes), pin, store)
                 }
-                return try tpm.failures(of: pin, store) > 0 ? pin.publicArea : nil
+                return try tpm.count(of: pin, store).failures > 0 ? pin.publicArea : nil
             }
         } catch { throw error.during("read the count of wrong PINs") }
     }
@@ -38,7 +38,7 @@ extension ApprovalAuthority {
             return try await work { (tpm, store) in
                 guard let pin = try tpm.settledPIN(of: user, store), pin.publicArea == watched
                 else { return false }
-                return try tpm.failures(of: pin, store) == 0
+                return try tpm.count(of: pin, store).failures == 0
             }
         } catch { throw error.during("read the count of wrong PINs") }
     }
@@ -49,14 +49,14 @@ extension TPM {
     /// lockout of fingers.
     ///
     /// - Throws: ``TPMError``, also if the TPM's owner has a password.
-    fileprivate func failures(of pin: AuthorityState.UserPIN, _ store: AuthorityStore)
-        throws(TPMError) -> UInt32
+    func count(of pin: AuthorityState.UserPIN, _ store: AuthorityStore)
+        throws(TPMError) -> UserPINCount
     {
         let index = try NVIndex(unmarshalling: pin.publicArea)
         return try withSaltedSession(under: StorageRoot(anchor: store.existing.root)) {
             (session, _) throws(TPMError) in
             let bytes = try nvRead(index, by: Hierarchy.owner, authorizedBy: .lastUse(of: session))
-            return try UserPINCount(unmarshalling: bytes).failures
+            return try UserPINCount(unmarshalling: bytes)
         }
     }
 }

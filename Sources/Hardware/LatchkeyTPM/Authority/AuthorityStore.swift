@@ -3,12 +3,14 @@ internal import Glibc
 internal import Latchkey
 internal import LatchkeyPlatform
 internal import Synchronization
+internal import TPM2
 
 /// The broker's state in a file. Each change replaces the whole file, so a crash leaves the old or
 /// the new state.
 final class AuthorityStore: Sendable {
     private let path: String
     private let state: Mutex<AuthorityState?>
+    private let handle = Mutex<TPMHandle?>(nil)
     /// The approval key's authValue.
     let secret: AuthoritySecret
 
@@ -33,6 +35,12 @@ final class AuthorityStore: Sendable {
     }
 
     var current: AuthorityState? { state.withLock { $0 } }
+
+    /// The persistent handle at which the approval key was found last.
+    var knownHandle: TPMHandle? {
+        get { handle.withLock { $0 } }
+        set { handle.withLock { $0 = newValue } }
+    }
 
     func user(_ user: UInt32) -> AuthorityState.User {
         current?.users[user] ?? AuthorityState.User()
@@ -91,6 +99,13 @@ struct AuthorityState: Codable, Sendable {
         var pin: UserPIN?
         var enrolment: Enrolment?
         var fingers: FingerAttempts?
+        var signIn: SignIn?
+    }
+
+    /// The permission to sign in to the machine.
+    struct SignIn: Codable, Sendable {
+        /// The index of the PIN that was set when root allowed the sign-in. Nil without a PIN.
+        var pin: Data?
     }
 
     /// The index of a user's PIN.

@@ -43,6 +43,14 @@ extension TPM {
     func withAuthority<R>(
         _ store: AuthorityStore, _ body: (LoadedAuthority) throws(TPMError) -> R
     ) throws(TPMError) -> R {
+        try withAuthority(store, at: try authorityHandle(store), body)
+    }
+
+    /// - Parameter handle: The persistent handle of the key; nil to load it for this use.
+    func withAuthority<R>(
+        _ store: AuthorityStore, at handle: TPMHandle?,
+        _ body: (LoadedAuthority) throws(TPMError) -> R
+    ) throws(TPMError) -> R {
         let state = try store.existing
         guard let privatePart = PrivateBlob(bytes: Array(state.privatePart)) else {
             throw TPMError(.malformed, reason: "the presence broker's state has no key")
@@ -51,7 +59,7 @@ extension TPM {
         let publicArea = try PublicArea(unmarshalling: state.publicArea)
         return try withStorageRoot(try StorageRoot(anchor: state.root)) {
             (parent) throws(TPMError) in
-            if let handle = try authorityHandle(store) {
+            if let handle {
                 let key = try TPMObject(handle: handle, publicArea: publicArea)
                 return try body(
                     LoadedAuthority(tpm: self, key: key, parent: parent, authValue: authValue))

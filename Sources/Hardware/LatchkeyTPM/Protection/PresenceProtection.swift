@@ -275,6 +275,13 @@ enum PresenceReference {
         digest("pin", UInt16(policy.reuseSeconds))
     }
 
+    /// The reference for the proof of a user's PIN at a sign-in to the machine.
+    static let signInPIN = digest("sign-in-pin")
+
+    /// The reference for the broker's approval of opening one user's secret at a sign-in, after a
+    /// finger. No call of a client leads to a signature with it.
+    static func signIn(of user: UInt32) -> [UInt8] { digest("sign-in", user) }
+
     /// The reference for the broker's writes of the count of one PIN. `making` is random for each
     /// index.
     ///

@@ -53,6 +53,14 @@ enum KeyTemplates {
         .guarded(by: policy, protection)
     }
 
+    /// A secret that the presence broker opens at a sign-in. Its authValue is empty, and authorizes
+    /// nothing: both roles need the policy.
+    static func signInSecret(_ policy: [UInt8]) -> PublicArea {
+        PublicArea(
+            attributes: [.fixedTPM, .fixedParent, .adminWithPolicy, .noDA], authPolicy: policy,
+            detail: .keyedHash(.null, unique: []))
+    }
+
     /// The presence broker's key, with an authValue of 32 random bytes, which cannot be guessed.
     static let approvalKey = PublicArea(
         attributes: created.union([.sign, .noDA]), detail: ecdsaKey(.fixedScheme).detail)

@@ -1,0 +1,185 @@
+package import FoundationEssentials
+package import Latchkey
+internal import TPM2
+
+/// Sign-in to the machine. The TPM checks the PIN; for a finger, the broker's word is the yes. A
+/// secret of the user, for example that of a keyring, is opened by the TPM after either.
+///
+/// Any program of a user can set the user's first PIN, so a PIN signs in only after root allowed
+/// it. The permission names the index of the PIN: one that was removed and made again has another
+/// Name.
+extension ApprovalAuthority {
+    /// Whether a user can sign in, as the broker recorded it. It uses no command of the TPM.
+    package func signIn(of user: UInt32) -> SignInPermission? {
+        let record = store.user(user)
+        guard let signIn = record.signIn else { return nil }
+        return SignInPermission(hasPIN: signIn.pin != nil && signIn.pin == record.pin?.publicArea)
+    }
+
+    /// Allows the sign-in with a finger, and with the PIN that is set now. The caller has verified
+    /// that root, or the user's login password, permits it.
+    ///
+    /// - Returns: The permission that replaces an earlier one.
+    @discardableResult
+    package func allowSignIn(of user: UInt32) async throws(KeystoreError) -> SignInPermission {
+        do throws(KeystoreError) {
+            return try await work { (tpm, store) in
+                let pin = try tpm.settledPIN(of: user, store)?.publicArea
+                try store.update(user) { $0.signIn = AuthorityState.SignIn(pin: pin) }
+                return SignInPermission(hasPIN: pin != nil)
+            }
+        } catch { throw error.during("allow the sign-in of a user") }
+    }
+
+    /// Ends the sign-in of a user.
+    package func denySignIn(of user: UInt32) async throws(KeystoreError) {
+        do throws(KeystoreError) {
+            try await work { (_, store) in try store.update(user) { $0.signIn = nil } }
+        } catch { throw error.during("end the sign-in of a user") }
+    }
+
+    /// Signs in with the PIN. If there is a sealed secret, opening it is the check of the PIN.
+    ///
+    /// - Parameter sealed: From ``sealForSignIn(_:of:)``. One that was sealed under other terms is
+    ///   not opened.
+    /// - Returns: The secret; nil without one, or if the TPM does not open it after the right PIN.
+    /// - Throws: `KeystoreError` with code `wrongProof`, `lockedOut`, or `refused` if the user may
+    ///   not sign in with a PIN.
+    package func signIn(
+        of user: UInt32, with pin: PIN, opening sealed: Data?
+    ) async throws(KeystoreError) -> SecretBytes? {
+        do throws(KeystoreError) {
+            guard signIn(of: user)?.hasPIN == true, let record = store.user(user).pin else {
+                throw KeystoreError(
+                    code: .refused, reason: "the user may not sign in with a PIN",
+                    recovery: "Use the password.")
+            }
+            let blob = try current(sealed, of: user)
+            return try await work { (tpm, store) in
+                guard let blob else {
+                    try tpm.check(pin, of: record, store)
+                    return nil
+                }
+                return try tpm.open(blob, with: pin, of: record, user, store)
+            }
+        } catch { throw error.during("sign in") }
+    }
+
+    /// Opens the secret after a finger: the broker approves for this user only.
+    ///
+    /// - Throws: `KeystoreError` with code `refused` if the user may not sign in.
+    package func openAfterFinger(_ sealed: Data, of user: UInt32) async throws(KeystoreError)
+        -> SecretBytes?
+    {
+        do throws(KeystoreError) {
+            guard signIn(of: user) != nil else {
+                throw KeystoreError(
+                    code: .refused, reason: "the user may not sign in",
+                    recovery: "Use the password.")
+            }
+            guard let blob = try current(sealed, of: user), let record = store.user(user).pin
+            else { return nil }
+            return try await work { (tpm, store) in
+                try tpm.open(blob, byFingerOf: user, record, store)
+            }
+        } catch { throw error.during("open a secret after a finger") }
+    }
+
+    /// Checks the PIN that is set now, also if it may not sign in.
+    ///
+    /// - Throws: `KeystoreError` with code `wrongProof`, `lockedOut`, or `notFound` without a PIN.
+    package func checkPIN(_ pin: PIN, of user: UInt32) async throws(KeystoreError) {
+        do throws(KeystoreError) {
+            try await work { (tpm, store) in
+                guard let record = try tpm.settledPIN(of: user, store) else { throw Self.noPIN }
+                try tpm.check(pin, of: record, store)
+            }
+        } catch { throw error.during("check the PIN") }
+    }
+
+    /// Seals a secret under the PIN that is set now or the broker's approval for the user, and
+    /// opens it once.
+    ///
+    /// - Returns: The sealed secret, less than 4096 bytes.
+    /// - Throws: `KeystoreError` with code `notFound` without a PIN.
+    package func sealForSignIn(_ secret: SecretBytes, of user: UInt32) async throws(KeystoreError)
+        -> Data
+    {
+        do throws(KeystoreError) {
+            return try await work { (tpm, store) in
+                guard let record = try tpm.settledPIN(of: user, store) else { throw Self.noPIN }
+                let blob = try tpm.seal(secret, for: user, record, store)
+                guard try tpm.open(blob, byFingerOf: user, record, store) == secret else {
+                    throw KeystoreError.damaged("the sealed secret does not open")
+                }
+                return try JSONEncoder().encode(blob)
+            }
+        } catch { throw error.during("seal a secret for the sign-in") }
+    }
+
+    /// Whether a secret was sealed by this broker's key under the PIN that the user has now.
+    package func isCurrent(_ sealed: Data, of user: UInt32) -> Bool {
+        (try? current(sealed, of: user)) != nil
+    }
+
+    /// - Returns: nil for no secret, and for one that was sealed under other terms.
+    /// - Throws: `KeystoreError` with code `damaged` for bytes that are no sealed secret.
+    private func current(_ sealed: Data?, of user: UInt32) throws(KeystoreError) -> SignInBlob? {
+        guard let sealed else { return nil }
+        guard let blob = try? JSONDecoder().decode(SignInBlob.self, from: sealed),
+            blob.version == SignInBlob.currentVersion
+        else { throw .damaged("the sealed secret cannot be decoded") }
+        guard let pin = store.user(user).pin else { return nil }
+        do {
+            let branches = try SignInBlob.branches(for: user, pin, store)
+            let template = KeyTemplates.signInSecret(PolicyDigest.or(branches)?.bytes ?? [])
+            return try PublicArea(unmarshalling: blob.publicArea).isMade(from: template)
+                ? blob : nil
+        } catch { throw .damaged("the sealed secret cannot be decoded") }
+    }
+
+    private static var noPIN: KeystoreError {
+        .notFound("the user has no PIN", recovery: "Set one first.")
+    }
+}
+
+/// What a user may sign in with, in addition to a finger.
+package struct SignInPermission: Hashable, Sendable {
+    package let hasPIN: Bool
+}
+
+/// A secret that the TPM opens after a user's PIN or the broker's approval for that user.
+struct SignInBlob: Codable, Sendable {
+    static let currentVersion = 1
+
+    var version = currentVersion
+    let publicArea: Data
+    let privatePart: Data
+
+    /// The branches of the policy: PIN, finger.
+    static func branches(
+        for user: UInt32, _ pin: AuthorityState.UserPIN, _ store: AuthorityStore
+    ) throws(TPMError) -> [PolicyDigest] {
+        let authority = try PublicArea(unmarshalling: store.existing.publicArea).name
+        let index = try NVIndex(unmarshalling: pin.publicArea)
+        return [
+            PolicyDigest().secret(of: index.name, policyRef: PresenceReference.signInPIN),
+            PolicyDigest().signed(by: authority, policyRef: PresenceReference.signIn(of: user)),
+        ]
+    }
+
+    func load(under parent: TPMObject) throws(TPMError) -> Load {
+        guard let blob = PrivateBlob(bytes: Array(privatePart)) else {
+            throw TPMError(.malformed, reason: "the sealed secret has no private part")
+        }
+        return Load(blob, try PublicArea(unmarshalling: publicArea), under: parent)
+    }
+
+    /// The cpHash of its only use, to which each proof is bound.
+    var useHash: [UInt8] {
+        get throws(TPMError) {
+            let name = try PublicArea(unmarshalling: publicArea).name
+            return Unseal(NamedHandle(named: name)).hash
+        }
+    }
+}
