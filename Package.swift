@@ -203,8 +203,8 @@ let tools: Room = [
     HTTPTypes Logging SystemPackage
     """,
     "latchkey-presenced": """
-    Latchkey LatchkeyPlatform LatchkeyPresence LatchkeyServices LatchkeyTPM ArgumentParser Crypto
-    Logging
+    Latchkey LatchkeyDesktop LatchkeyPlatform LatchkeyPresence LatchkeyServices LatchkeyTPM
+    ArgumentParser Crypto Logging
     """,
     "latchkey-keyring": "Latchkey LatchkeyDesktop LatchkeyPlatform",
 ]
@@ -283,7 +283,8 @@ let serverTests: Room = [
 let programTests: Room = [
     "LatchkeyDesktopTests": world + " LatchkeyDesktop latchkey latchkey-keyring",
     "LatchkeyServicesTests": "LatchkeyPlatform LatchkeyServices LatchkeySimulators Logging",
-    "PresenceBrokerTests": hardwareWorld + " LatchkeyPresence LatchkeyVault latchkey-presenced",
+    "PresenceBrokerTests":
+        hardwareWorld + " LatchkeyDesktop LatchkeyPresence LatchkeyVault latchkey-presenced",
     "CommandTests": """
     \(hardwareWorld) LatchkeyJOSE LatchkeySSH LatchkeyServices LatchkeyVault RawDatabase VirtualSmartCard
     credentials device-server greeting latchkey latchkey-agent latchkey-demo latchkey-identity

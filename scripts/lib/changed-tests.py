@@ -25,7 +25,7 @@ OTHERS = [
 ]
 # The tests with another name than their target.
 OWN = {"latchkey": ["CommandTests"], "latchkey-identity": ["LatchkeyIdentityTests"],
-       "latchkey-presenced": ["PresenceBrokerTests"], "latchkey-uhid": ["PasskeyRelayTests"],
+       "latchkey-presenced": ["PresenceBrokerTests"], "pam_latchkey": ["PresenceBrokerTests"], "latchkey-uhid": ["PasskeyRelayTests"],
        "latchkey-agent": ["CommandTests"], "latchkey-passkeys": ["PasskeyServiceTests", "CommandTests"],
        "latchkey-keyring": ["LatchkeyDesktopTests"], "latchkey-card": ["VirtualSmartCardTests"],
        "TPM2TCTI": ["TPM2Tests"],

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Crypto
 import Latchkey
+import LatchkeyPlatform
 import LatchkeyPresence
 import LatchkeyServices
 import LatchkeyTPM
@@ -83,12 +84,22 @@ struct PresenceDaemon: ServiceProgram {
                     "Start it with systemd, or set a directory with mode 0700 that only its user can enter."
             )
         }
+        // First, because a program that is started later must not get the descriptor.
+        let socket = ListeningSocket.passedDescriptor().map(ListeningSocket.init(owning:))
         let authority = try await ApprovalAuthority(tcti: tcti, directory: directory)
         let (ends, end) = AsyncStream.makeStream(of: Void.self)
         let bus = try await Bus.system { end.finish() }
         let service = PresenceService(
             bus: bus, authority: authority, prints: EnrolledPrints(directory: prints),
             timeLimit: .seconds(timeLimit), log: log)
+        let door = try socket.map { (socket) throws(KeystoreError) in
+            try LoginDoor(
+                socket,
+                SignInService(
+                    bus: bus, authority: authority, presence: service, stateDirectory: directory,
+                    log: log))
+        }
+        defer { withExtendedLifetime(door) {} }
         // The end of the bus or of the service, or a signal, ends both.
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {

@@ -23,9 +23,8 @@ extension PresenceService {
     private func wait(_ entry: ApprovalQueue.Entry) async {
         guard let waiting = pending[entry.id] else { return }
         await report(.queued, waiting)
-        let limit = timeLimit
         pending[entry.id]?.clock = Task {
-            try await Task.sleep(for: limit)
+            try await Task.sleep(for: waiting.limit)
             await self.perform(self.queue.expire(entry.id))
         }
     }
@@ -43,7 +42,12 @@ extension PresenceService {
     private func answer(_ id: UInt64, _ reply: Bus.Reply) async {
         guard let done = pending.removeValue(forKey: id) else { return }
         done.clock?.cancel()
-        await self.reply(done.message, reply)
+        switch done.goal {
+        case .use(_, let message): await self.reply(message, reply)
+        case .signIn(let outcome, _):
+            outcome.yield(reply)
+            outcome.finish()
+        }
     }
 
     /// Verifies a finger, and approves the request if it is the caller's.
@@ -72,7 +76,7 @@ extension PresenceService {
         } catch {
             return notRecorded(error)
         }
-        let left = timeLimit - (ContinuousClock.now - pending.arrival)
+        let left = pending.limit - (ContinuousClock.now - pending.arrival)
         log.notice(
             "a fingerprint verification started",
             metadata: [
@@ -126,13 +130,17 @@ extension PresenceService {
         } catch {
             return Self.noReader(error)
         }
+        guard case .use(let request, _) = pending.goal else {
+            await resetPIN(of: user)
+            return .success([])
+        }
         do throws(KeystoreError) {
             let approval = try await authority.approve(
-                pending.request, for: user, enrolmentSet: before,
+                request, for: user, enrolmentSet: before,
                 elapsed: ContinuousClock.now - pending.arrival)
             await resetPIN(of: user)
             return .success(
-                pending.request.further.isEmpty
+                request.further.isEmpty
                     ? PresenceWire.arguments(approval) : PresenceWire.arguments(several: approval))
         } catch {
             log.error("the TPM did not approve", metadata: ["reason": "\(error.reason)"])

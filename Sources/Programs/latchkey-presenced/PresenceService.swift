@@ -42,13 +42,22 @@ actor PresenceService {
         case lost(BusError)
     }
 
+    /// What a finger is for.
+    enum Goal {
+        /// A use of the caller's key.
+        case use(ApprovalRequest, BusMessage)
+        /// The sign-in to the machine.
+        case signIn(AsyncStream<Bus.Reply>.Continuation, onTouch: @Sendable () -> Void)
+    }
+
     /// A request without an answer.
     struct Pending {
         let entry: ApprovalQueue.Entry
-        let message: BusMessage
-        let request: ApprovalRequest
+        let goal: Goal
         let requester: BusRequester
         let arrival: ContinuousClock.Instant
+        /// The time for the user.
+        let limit: Duration
         /// The verification, while the request runs.
         var work: Task<Void, Never>?
         /// The timeout of the wait.
@@ -64,7 +73,7 @@ actor PresenceService {
 
     var queue = ApprovalQueue()
     var pending: [UInt64: Pending] = [:]
-    private var nextID: UInt64 = 0
+    var nextID: UInt64 = 0
     /// The maximum number of subscribers of one user.
     private static let watchersPerUser = 8
     /// The subscribers, by unique name, with their user.
@@ -81,7 +90,7 @@ actor PresenceService {
     private let backlog = Backlog()
     /// By ``Backlog/Caller/share``.
     private var calls = RateLimit<UInt32?>(120, in: .seconds(60))
-    private var approvals = RateLimit<UInt32>(30, in: .seconds(60))
+    var approvals = RateLimit<UInt32>(30, in: .seconds(60))
     /// The calls that use the TPM or fprintd now, by user.
     private var underWay = Occupancy<UInt32>(perKind: 4, total: 16)
 
@@ -285,7 +294,8 @@ actor PresenceService {
         nextID += 1
         let entry = ApprovalQueue.Entry(id: nextID, client: message.sender, user: requester.user)
         pending[nextID] = Pending(
-            entry: entry, message: message, request: request, requester: requester, arrival: .now)
+            entry: entry, goal: .use(request, message), requester: requester, arrival: .now,
+            limit: timeLimit)
         await perform(queue.enqueue(entry))
     }
 
@@ -324,8 +334,11 @@ actor PresenceService {
 
     /// Reports progress to the caller and to the user's subscribers.
     func report(_ progress: FingerProgress, _ pending: Pending) async {
-        let text = pending.requester.prompt(
-            pending.request.context, usesPRF: !pending.request.further.isEmpty)
+        guard case .use(let request, _) = pending.goal else {
+            if case .signIn(_, let onTouch) = pending.goal, progress == .waiting { onTouch() }
+            return
+        }
+        let text = pending.requester.prompt(request.context, usesPRF: !request.further.isEmpty)
         let watching = watchers.filter { $0.value == pending.requester.user }.map(\.key)
         for client in Set([pending.entry.client] + watching) {
             let target = BusTarget(

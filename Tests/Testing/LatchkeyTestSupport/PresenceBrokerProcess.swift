@@ -15,6 +15,8 @@ package actor PresenceBrokerProcess {
     private let environment: [String]
     private let arguments: [String]
     private let privileges: [String]
+    /// Starts the rest of the command with a listening socket.
+    private let listener: [String]
     private let busAddress: String
     private var process: RunningProgram?
 
@@ -36,11 +38,12 @@ package actor PresenceBrokerProcess {
     ///
     /// - Parameters:
     ///   - prints: The directory of fprintd's files, or nil if the broker may not read them.
+    ///   - socket: The path of a socket that the broker gets as from systemd; nil for none.
     ///   - user: The broker's UID, with `CAP_DAC_READ_SEARCH` as the only capability, as in its
     ///     unit; needs root. nil for the user that runs the tests.
     package init(
         _ program: URL, tcti: String, busAddress: String, timeLimit: Int = longestTimeLimit,
-        prints: String? = nil,
+        prints: String? = nil, socket: String? = nil,
         as user: UInt32? = nil
     ) async throws {
         self.program = program
@@ -51,6 +54,7 @@ package actor PresenceBrokerProcess {
             "STATE_DIRECTORY=\(stateDirectory.path)", "TSS2_LOG=all+NONE",
         ]
         arguments = ["--time-limit", "\(timeLimit)", "--prints", prints ?? "/nowhere"]
+        listener = socket.map { ["/usr/bin/python3", "-c", Self.listening, $0] } ?? []
         if let user {
             chown(stateDirectory.path, user, user)
             privileges = [
@@ -64,6 +68,18 @@ package actor PresenceBrokerProcess {
         }
         try await start()
     }
+
+    /// Listens as systemd does (sd_listen_fds(3)), and becomes the program.
+    private static let listening = """
+        import os, socket, sys
+        path = sys.argv[1]
+        if os.path.exists(path): os.unlink(path)
+        s = socket.socket(socket.AF_UNIX); s.bind(path); os.chmod(path, 0o666); s.listen(128)
+        if s.fileno() != 3: os.dup2(s.fileno(), 3)
+        os.set_inheritable(3, True)
+        os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()))
+        os.execvp(sys.argv[2], sys.argv[2:])
+        """
 
     /// Runs `body` with a running broker, then ends the broker.
     package static func withRunning<R>(
@@ -84,7 +100,8 @@ package actor PresenceBrokerProcess {
     package func start() async throws {
         guard process == nil else { return }
         let process = try RunningProgram(
-            URL(filePath: "/usr/bin/env"), environment + privileges + [program.path] + arguments)
+            URL(filePath: "/usr/bin/env"),
+            environment + listener + privileges + [program.path] + arguments)
         self.process = process
         let waiting = try RunningProgram(
             URL(filePath: "/usr/bin/gdbus"),

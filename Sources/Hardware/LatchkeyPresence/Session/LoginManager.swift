@@ -4,13 +4,15 @@ internal import Glibc
 /// (`org.freedesktop.login1(5)`).
 package struct LoginManager: Sendable {
     static let name = "org.freedesktop.login1"
-    private static let path = "/org/freedesktop/login1"
-    private static let manager = "org.freedesktop.login1.Manager"
-    private static let session = "org.freedesktop.login1.Session"
-    private static let properties = "org.freedesktop.DBus.Properties"
-    private static let lockedHint = "LockedHint"
+    static let path = "/org/freedesktop/login1"
+    static let manager = "org.freedesktop.login1.Manager"
+    static let session = "org.freedesktop.login1.Session"
+    static let properties = "org.freedesktop.DBus.Properties"
+    static let lockedHint = "LockedHint"
 
     let bus: Bus
+
+    package init(bus: Bus) { self.bus = bus }
 
     // MARK: Signals
 
@@ -133,11 +135,11 @@ package struct LoginManager: Sendable {
         }
     }
 
-    private static func target(_ method: String) -> BusTarget {
+    static func target(_ method: String) -> BusTarget {
         BusTarget(name, path, manager, method)
     }
 
-    private static let unreadable = BusError(
+    static let unreadable = BusError(
         name: "org.latchkey.Bus.Error.Unreadable", message: "logind's answer cannot be read")
 
     /// The owner of logind's name has changed.

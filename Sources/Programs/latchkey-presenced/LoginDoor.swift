@@ -1,0 +1,270 @@
+import Glibc
+import Latchkey
+import LatchkeyPlatform
+import LatchkeyPresence
+import Logging
+import Synchronization
+
+/// The socket of the sign-in, `/run/latchkey/login`, which systemd passes to the service. Everybody
+/// may connect. Each connection is one request, on a thread of its own, with a deadline for each
+/// line; a client above a limit is refused at once, and root's part is kept free.
+final class LoginDoor: Sendable {
+    static let connections = 16
+    private let server: ConnectionServer
+
+    /// - Throws: ``KeystoreError`` with code `unavailable` without threads or descriptors.
+    init(_ socket: ListeningSocket, _ service: SignInService) throws(KeystoreError) {
+        let open = OpenLogins()
+        server = ConnectionServer(
+            socket, limit: Self.connections, ended: { open.remove($0) }
+        ) { connection in
+            guard let peer = PeerCredentials(of: connection), open.add(connection, of: peer.user)
+            else { return nil }
+            return {
+                LoginConnection(descriptor: connection, peer: peer, service: service, open: open)
+                    .serve()
+            }
+        }
+        guard server.start() else {
+            throw KeystoreError(
+                operation: "start the sign-in", code: .unavailable,
+                reason: "the system has no more threads or files",
+                recovery: "Close other programs, then start it again.")
+        }
+    }
+
+    deinit { server.stop() }
+}
+
+/// The limits on open connections.
+final class OpenLogins: Sendable {
+    private struct State {
+        /// Connections of users other than root.
+        var byUser = Occupancy<UInt32>(perKind: 4, total: 12)
+        var users: [Int32: UInt32] = [:]
+        /// Root's requests, by the user that they name: every user can start sudo many times.
+        var byTarget = Occupancy<UInt32>(perKind: 4, total: LoginDoor.connections)
+    }
+
+    private let state = Mutex(State())
+
+    /// - Returns: Whether the connection may stay.
+    func add(_ connection: Int32, of user: UInt32) -> Bool {
+        guard user != 0 else { return true }
+        return state.withLock { state in
+            guard state.byUser.enter(user) else { return false }
+            state.users[connection] = user
+            return true
+        }
+    }
+
+    /// Call it before the descriptor is closed.
+    func remove(_ connection: Int32) {
+        state.withLock { state in
+            guard let user = state.users.removeValue(forKey: connection) else { return }
+            state.byUser.leave(user)
+        }
+    }
+
+    /// Runs a request about a user.
+    func withTarget(_ user: UInt32, of peer: UInt32, _ body: () -> Void) {
+        guard peer == 0 else { return body() }
+        guard state.withLock({ $0.byTarget.enter(user) }) else { return }
+        body()
+        state.withLock { $0.byTarget.leave(user) }
+    }
+}
+
+/// One connection, on a thread that may block. Everything that the client sends is untrusted.
+struct LoginConnection {
+    /// The time for a request's line.
+    private static let requestLimit: Duration = .seconds(2)
+    /// The time for the user to answer the prompt.
+    private static let promptLimit: Duration = .seconds(120)
+    /// The time for an answer to leave.
+    private static let sendLimit: Duration = .seconds(2)
+
+    let descriptor: Int32
+    let peer: PeerCredentials
+    let service: SignInService
+    let open: OpenLogins
+
+    func serve() {
+        guard let line = read(LoginRequest.maximumLength, within: Self.requestLimit),
+            let (user, request) = LoginRequest.read(line)
+        else { return }
+        open.withTarget(user, of: peer.user) { serve(request, for: user) }
+    }
+
+    private func serve(_ request: LoginRequest, for user: UInt32) {
+        let (service, peer) = (service, peer)
+        let usesPassword = request.usesPassword
+        guard !request.isForRootOnly || peer.user == 0,
+            run({ await service.admits(peer, for: user, usesPassword: usesPassword) }) == true
+        else { return }
+        if case .auth = request { return signIn(user) }
+        if request.takesTime { guard send(.line("wait")) else { return } }
+        // A client that leaves does not interrupt a change of a record.
+        let answer = run(untilClosed: false) { await service.answer(request, for: user, peer) }
+        if let answer { send(answer) }
+    }
+
+    private func signIn(_ user: UInt32) {
+        let (service, peer, descriptor) = (service, peer, descriptor)
+        guard let offer = run({ await service.offer(for: user, to: peer) }),
+            send(.line(offer.line)), offer.hasPIN || offer.hasFinger,
+            let line = read(LoginProof.maximumLength, within: Self.promptLimit),
+            let proof = LoginProof(line)
+        else { return }
+        let answer: SecretBytes?
+        switch proof {
+        case .pin(let pin):
+            guard offer.hasPIN else { return }
+            // The TPM counts the attempt in any case.
+            answer = run(untilClosed: false) { await service.prove(pin, of: user, by: peer) }
+        case .finger:
+            guard offer.hasFinger else { return }
+            answer = run {
+                await service.proveFinger(of: user, by: peer) {
+                    Self.send(.line("touch"), to: descriptor)
+                }
+            }
+        }
+        if let answer { send(answer) }
+    }
+
+    /// Waits for an asynchronous call.
+    ///
+    /// - Parameter untilClosed: Whether the call is cancelled when the client sends something or
+    ///   leaves; the result is then nil.
+    private func run<R: Sendable>(
+        untilClosed: Bool = true, _ work: @escaping @Sendable () async -> R
+    ) -> R? {
+        let wakeUp = WakeUp()
+        guard wakeUp.isOpen else { return nil }
+        let result = Outcome<R>()
+        let task = Task {
+            let value = await work()
+            result.value.withLock { $0 = value }
+            wakeUp.wake()
+        }
+        let watched = [(untilClosed ? descriptor : -1, POLLIN)]
+        let isLeft = (try? Poll.wait(for: watched, until: nil, wakeUp: wakeUp))?.isWoken != true
+        guard isLeft else { return result.value.withLock { $0 } }
+        task.cancel()
+        _ = try? Poll.wait(for: [], until: nil, wakeUp: wakeUp)
+        return nil
+    }
+
+    private final class Outcome<R: Sendable>: Sendable {
+        let value = Mutex<R?>(nil)
+    }
+
+    // MARK: Lines
+
+    /// Reads one line. A client that sends more than one line is refused: it answered a prompt
+    /// before it was asked.
+    ///
+    /// - Returns: The line without its end; nil after the time limit, or if it is too long.
+    private func read(_ maximum: Int, within limit: Duration) -> SecretBytes? {
+        let deadline = ContinuousClock.now + limit
+        var length = 0
+        var isComplete = false
+        let buffer = SecretBytes(count: maximum + 1) { buffer in
+            while !isComplete, length < buffer.count,
+                (try? Poll.wait(for: descriptor, POLLIN, until: deadline)) == true
+            {
+                let rest = UnsafeMutableRawBufferPointer(rebasing: buffer[length...])
+                let count = recv(
+                    descriptor, rest.baseAddress, rest.count, Int32(MSG_DONTWAIT))
+                if count < 0, errno == EAGAIN || errno == EINTR { continue }
+                guard count > 0 else { return }
+                length += count
+                isComplete = buffer[length - 1] == UInt8(ascii: "\n")
+            }
+        }
+        guard isComplete else { return nil }
+        return buffer.withUnsafeBytes { bytes in
+            let line = bytes[..<(length - 1)]
+            return SecretBytes(count: line.count) {
+                $0.copyMemory(from: UnsafeRawBufferPointer(rebasing: line))
+            }
+        }
+    }
+
+    @discardableResult
+    private func send(_ line: SecretBytes) -> Bool { Self.send(line, to: descriptor) }
+
+    @discardableResult
+    private static func send(_ line: SecretBytes, to descriptor: Int32) -> Bool {
+        let deadline = ContinuousClock.now + sendLimit
+        return line.withUnsafeBytes { line in
+            var rest = line[...]
+            while !rest.isEmpty {
+                let part = UnsafeRawBufferPointer(rebasing: rest)
+                let count = Glibc.send(
+                    descriptor, part.baseAddress, part.count,
+                    Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT))
+                if count > 0 {
+                    rest = rest.dropFirst(count)
+                } else if errno == EAGAIN {
+                    guard (try? Poll.wait(for: descriptor, POLLOUT, until: deadline)) == true
+                    else { return false }
+                } else if errno != EINTR {
+                    return false
+                }
+            }
+            return true
+        }
+    }
+}
+
+extension LoginRequest {
+    /// Requests of the PAM module that hand out a secret, or that say what PAM accepted.
+    fileprivate var isForRootOnly: Bool {
+        switch self {
+        case .secret, .learned, .changed, .allow: true
+        default: false
+        }
+    }
+
+    /// Whether it runs scrypt.
+    fileprivate var usesPassword: Bool {
+        switch self {
+        case .learned, .changed, .enrol, .renew, .release, .remove: true
+        default: false
+        }
+    }
+
+    /// Whether the module gets a first answer before it waits for scrypt.
+    fileprivate var takesTime: Bool {
+        switch self {
+        case .learned, .changed: true
+        default: false
+        }
+    }
+}
+
+extension SignInService {
+    func answer(_ request: LoginRequest, for user: UInt32, _ peer: PeerCredentials) async
+        -> SecretBytes
+    {
+        switch request {
+        case .auth: .line("none")
+        case .secret(let handle): secret(handle, of: user, for: peer)
+        case .learned(let password): await learned(password, of: user, by: peer)
+        case .changed(let old, let new):
+            await changed(from: old, to: new, of: user, by: peer)
+        case .status: await status(of: user, by: peer)
+        case .enrol(let kind, let secret, let password, let pin):
+            await enrol(kind, secret, password, pin, for: user, by: peer)
+        case .renew(let password, let pin): await renew(password, pin, of: user, by: peer)
+        case .activate(let generation): await activate(generation, of: user, by: peer)
+        case .release(let password): await release(password, of: user, by: peer)
+        case .remove(let generation, let password):
+            await remove(generation, password, of: user, by: peer)
+        case .allow: await permit(true, user, by: peer)
+        case .deny: await permit(false, user, by: peer)
+        }
+    }
+}

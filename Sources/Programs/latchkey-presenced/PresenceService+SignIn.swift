@@ -1,0 +1,58 @@
+import FoundationEssentials
+import Latchkey
+import LatchkeyPlatform
+import LatchkeyPresence
+import LatchkeyTPM
+
+/// A finger for the sign-in to the machine. It shares the reader, the queue and the count of failed
+/// fingers with the approvals.
+extension PresenceService {
+    /// The time for a finger. Then the user types the password.
+    private static let signInLimit: Duration = .seconds(10)
+
+    /// The result of a finger for the sign-in.
+    enum SignInFinger: Hashable, Sendable {
+        case matched
+        case notMatched
+        /// No result: the reader is busy or absent, the time is over, the request was cancelled, or
+        /// the user's fingers are locked.
+        case none
+    }
+
+    /// Whether the user can be asked for a finger now.
+    func isReadyForFinger(of user: UInt32) async -> Bool {
+        await state(for: BusRequester(client: "", .init(user: user, process: nil))) == .ready
+    }
+
+    /// Verifies a finger. Supports task cancellation.
+    ///
+    /// - Parameter onTouch: Called when the reader waits for the finger.
+    func verifyForSignIn(_ user: UInt32, onTouch: @escaping @Sendable () -> Void) async
+        -> SignInFinger
+    {
+        let id = nextID + 1
+        nextID = id
+        // Clients of the bus have unique names that begin with a colon.
+        let client = "sign-in \(id)"
+        let requester = BusRequester(client: client, .init(user: user, process: nil))
+        guard approvals.admit(user, at: .now), !Task.isCancelled else { return .none }
+        let entry = ApprovalQueue.Entry(id: id, client: client, user: user)
+        let (outcomes, outcome) = AsyncStream.makeStream(of: Bus.Reply.self)
+        pending[id] = Pending(
+            entry: entry, goal: .signIn(outcome, onTouch: onTouch), requester: requester,
+            arrival: .now, limit: Self.signInLimit)
+        await perform(queue.enqueue(entry))
+        let answer = await withTaskCancellationHandler {
+            await outcomes.first { _ in true }
+        } onCancel: {
+            outcome.finish()
+        }
+        if answer == nil { await perform(queue.cancel(client: client)) }
+        switch answer {
+        case .success?: return .matched
+        case .failure(let error)? where error.name == PresenceWire.notRecognised.name:
+            return .notMatched
+        case .failure?, nil: return .none
+        }
+    }
+}

@@ -1,0 +1,108 @@
+import FoundationEssentials
+import LatchkeyPlatform
+import LatchkeyPresence
+
+/// Whether a request to sign in comes from a person at this machine, and so which proofs it may ask
+/// for. A terminal's name proves nothing. If in doubt, the answer is the password.
+enum SignInPlace: Hashable, Sendable {
+    /// Neither: remote, locked, at no seat, or unclear.
+    case elsewhere
+    /// The PIN only: the user also has a remote session, from which a program can attach to a
+    /// terminal of the local one. It could wait until the user touches the reader for another
+    /// reason.
+    case besideRemote
+    case here
+
+    /// What the kernel and logind state about the process that asks.
+    struct Requester: Hashable, Sendable {
+        let isRoot: Bool
+        /// The control group of the process, without the leading `/`.
+        let controlGroup: String
+        /// nil if the process belongs to no session.
+        let session: LoginManager.SeatSession?
+
+        /// The unit of the system's manager that started the process; nil within a user's slice.
+        var unit: Substring? {
+            let parts = controlGroup.split(separator: "/")
+            guard parts.first == "system.slice" else { return nil }
+            return parts.dropFirst().first { $0.hasSuffix(".service") }
+        }
+    }
+
+    /// Display managers start workers that belong to no session until the user has signed in.
+    private static let displayManagers: Set<Substring> = [
+        "gdm.service", "gdm3.service", "sddm.service", "lightdm.service", "greetd.service",
+        "lxdm.service", "slim.service", "xdm.service",
+    ]
+
+    /// - Parameter sessions: All sessions of the machine.
+    static func of(
+        _ requester: Requester, for user: UInt32, among sessions: [LoginManager.SeatSession]
+    ) -> SignInPlace {
+        let own = sessions.filter { $0.user == user && !$0.hasEnded && !$0.isGreeter }
+        let hasRemote = own.contains { $0.isRemote }
+        if let session = requester.session {
+            // A locker belongs to the user and runs while the session is locked. Root's programs,
+            // such as sudo, must not ask behind a locked screen.
+            guard session.user == user, session.isAtSeat, !session.isGreeter,
+                !requester.isRoot || !session.isLocked
+            else { return .elsewhere }
+            return hasRemote ? .besideRemote : .here
+        }
+        let atSeat = own.filter(\.isAtSeat)
+        let isUnlocked = atSeat.contains { !$0.isLocked }
+        guard requester.isRoot else {
+            // A locker that the user's manager started.
+            return !atSeat.isEmpty && !hasRemote ? .here : .elsewhere
+        }
+        guard let unit = requester.unit else {
+            // A setuid program in a terminal that the user's manager started.
+            let isOfUser = requester.controlGroup.hasPrefix(
+                "user.slice/user-\(user).slice/user@\(user).service/")
+            return isOfUser && isUnlocked && !hasRemote ? .here : .elsewhere
+        }
+        if displayManagers.contains(unit) {
+            let hasGreeter = sessions.contains { $0.isGreeter && $0.isAtSeat }
+            return hasGreeter || !atSeat.isEmpty ? .here : .elsewhere
+        }
+        if unit.hasPrefix("getty@tty") { return .here }
+        // polkit's helper since version 126.
+        if unit.hasPrefix("polkit-agent-helper@") {
+            return isUnlocked && !hasRemote ? .here : .elsewhere
+        }
+        return .elsewhere
+    }
+
+    /// Asks logind about the process of a connection.
+    static func of(_ peer: PeerCredentials, for user: UInt32, on bus: Bus) async -> SignInPlace {
+        guard let group = controlGroup(of: peer.process) else { return .elsewhere }
+        let logind = LoginManager(bus: bus)
+        do throws(BusError) {
+            let requester = Requester(
+                isRoot: peer.user == 0, controlGroup: group,
+                session: try await logind.seatSession(of: peer.process))
+            return of(requester, for: user, among: try await logind.seatSessions())
+        } catch {
+            return .elsewhere
+        }
+    }
+
+    /// The control group that systemd manages, from `/proc` (cgroups(7)): that of version 2, or of
+    /// the hierarchy `name=systemd`.
+    private static func controlGroup(of process: Int32) -> String? {
+        guard let bytes = FileManager.default.contents(atPath: "/proc/\(process)/cgroup") else {
+            return nil
+        }
+        return controlGroup(in: String(decoding: bytes, as: UTF8.self))
+    }
+
+    static func controlGroup(in text: String) -> String? {
+        let lines = text.split(separator: "\n").map {
+            $0.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
+        }
+        let line =
+            lines.first { $0.count == 3 && $0[1] == "name=systemd" }
+            ?? lines.first { $0.count == 3 && $0[0] == "0" && $0[1].isEmpty }
+        return line.map { String($0[2].drop { $0 == "/" }) }
+    }
+}

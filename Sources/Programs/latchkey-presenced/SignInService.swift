@@ -1,0 +1,273 @@
+import FoundationEssentials
+import Glibc
+import Latchkey
+import LatchkeyDesktop
+import LatchkeyPlatform
+import LatchkeyPresence
+import LatchkeyTPM
+import Logging
+
+/// The answers at the socket of the sign-in. The kernel identifies the caller: root may name any
+/// user, every other user only itself. Only root gets a handle for the secret of a keyring.
+///
+/// A user signs in with a PIN only after root allowed it, or after PAM accepted the login password
+/// and it opened the user's record: any program of the user can set a first PIN, but does not know
+/// the login password.
+actor SignInService {
+    /// The time until the first answer. PAM waits one second.
+    private static let firstAnswer: Duration = .milliseconds(700)
+
+    let authority: ApprovalAuthority
+    let records: LoginRecordStore
+    let log: Logger
+    /// The disk and scrypt block. One call at a time, so scrypt's memory is needed once.
+    let thread = BlockingThread()
+    private let bus: Bus
+    private let presence: PresenceService
+    private let isNamed: @Sendable (UInt32) -> Bool
+
+    private var tickets = SignInTickets()
+    /// Not for root: every user can start sudo, which counts for the user that it names.
+    private var byPeer = RateLimit<UInt32>(120, in: .seconds(60))
+    private var byTarget = RateLimit<Target>(30, in: .seconds(60))
+    private var passwords = RateLimit<Target>(6, in: .seconds(60))
+
+    /// Another user's requests about a target must not use up root's.
+    private struct Target: Hashable {
+        let user: UInt32
+        let isByRoot: Bool
+    }
+
+    /// The proofs that a user may give now.
+    struct Offer: Hashable, Sendable {
+        let hasPIN: Bool
+        let hasFinger: Bool
+
+        /// The line for the client.
+        var line: String {
+            switch (hasPIN, hasFinger) {
+            case (true, true): "ask pin finger"
+            case (true, false): "ask pin"
+            case (false, true): "ask finger"
+            case (false, false): "none"
+            }
+        }
+    }
+
+    /// - Throws: ``KeystoreError`` if the directory of the records cannot be created.
+    init(
+        bus: Bus, authority: ApprovalAuthority, presence: PresenceService, stateDirectory: String,
+        log: Logger
+    ) throws(KeystoreError) {
+        let directory = "\(stateDirectory)/login"
+        guard mkdir(directory, 0o700) == 0 || errno == EEXIST else {
+            throw KeystoreError(
+                operation: "start the sign-in", code: .unavailable,
+                reason: "\(directory) cannot be created: \(SystemError.last)",
+                recovery: "Give the service a private state directory with mode 0700.")
+        }
+        records = LoginRecordStore(directory: directory)
+        (self.bus, self.authority, self.presence, self.log) = (bus, authority, presence, log)
+        isNamed = { BusRequester.name(of: $0) != nil }
+    }
+
+    // MARK: Limits
+
+    /// Whether the request may be served. The kernel states the peer.
+    func admits(_ peer: PeerCredentials, for user: UInt32, usesPassword: Bool) -> Bool {
+        let target = Target(user: user, isByRoot: peer.user == 0)
+        return user != 0 && (peer.user == 0 || peer.user == user)
+            && (peer.user == 0 || byPeer.admit(peer.user, at: .now))
+            && byTarget.admit(target, at: .now)
+            && (!usesPassword || passwords.admit(target, at: .now)) && isNamed(user)
+    }
+
+    // MARK: Signing in
+
+    /// What the user may be asked for. No command of the TPM.
+    func offer(for user: UInt32, to peer: PeerCredentials) async -> Offer {
+        let refusal = Offer(hasPIN: false, hasFinger: false)
+        guard let permission = authority.signIn(of: user) else { return refusal }
+        let (bus, presence) = (bus, presence)
+        let place = await Self.answer(within: Self.firstAnswer, or: .elsewhere) {
+            await SignInPlace.of(peer, for: user, on: bus)
+        }
+        guard place != .elsewhere else { return refusal }
+        let hasFinger =
+            place == .here
+            ? await Self.answer(within: Self.firstAnswer / 4, or: false) {
+                guard (try? await LoginManager(bus: bus).isLidClosed()) == false else {
+                    return false
+                }
+                return await presence.isReadyForFinger(of: user)
+            } : false
+        return Offer(hasPIN: permission.hasPIN, hasFinger: hasFinger)
+    }
+
+    /// Checks the PIN. For root, the opening of the user's secret is the check.
+    ///
+    /// - Returns: The line for the client.
+    func prove(_ pin: PIN, of user: UInt32, by peer: PeerCredentials) async -> SecretBytes {
+        let record = peer.user == 0 ? await record(of: user) : nil
+        do throws(KeystoreError) {
+            let secret = try await authority.signIn(
+                of: user, with: pin, opening: record?.sealed.map { Data($0) })
+            log.notice("a PIN was right", metadata: Self.about(user, peer))
+            return yes(secret, of: record, for: user, peer)
+        } catch {
+            log.notice(
+                "a PIN was refused",
+                metadata: Self.about(user, peer, reason: error.reason))
+            return Self.refusal(error)
+        }
+    }
+
+    /// Verifies a finger, and opens the user's secret for root. Supports task cancellation.
+    ///
+    /// - Returns: The line for the client.
+    func proveFinger(
+        of user: UInt32, by peer: PeerCredentials, onTouch: @escaping @Sendable () -> Void
+    ) async -> SecretBytes {
+        switch await presence.verifyForSignIn(user, onTouch: onTouch) {
+        case .notMatched: return .line("no")
+        case .none: return .line("none")
+        case .matched: break
+        }
+        // The permission may have ended during the wait.
+        guard authority.signIn(of: user) != nil else { return .line("none") }
+        log.notice("a finger was right", metadata: Self.about(user, peer))
+        let record = peer.user == 0 ? await record(of: user) : nil
+        var secret: SecretBytes?
+        if let sealed = record?.sealed {
+            do throws(KeystoreError) {
+                secret = try await authority.openAfterFinger(Data(sealed), of: user)
+            } catch {
+                log.error(
+                    "a keyring's secret was not opened",
+                    metadata: Self.about(user, peer, reason: error.reason))
+            }
+        }
+        return yes(secret, of: record, for: user, peer)
+    }
+
+    private func yes(
+        _ secret: SecretBytes?, of record: LoginRecord?, for user: UInt32, _ peer: PeerCredentials
+    ) -> SecretBytes {
+        guard let secret, let record else { return .line("yes") }
+        return ticket(secret, record.kind, for: user, peer, after: "yes")
+    }
+
+    /// Keeps a secret for the session part.
+    ///
+    /// - Returns: The line with the handle.
+    func ticket(
+        _ secret: SecretBytes, _ kind: KeyringKind, for user: UInt32, _ peer: PeerCredentials,
+        after word: String
+    ) -> SecretBytes {
+        let handle = tickets.add(
+            secret, of: kind, for: user, process: peer.process, at: .now)
+        Task {
+            try await Task.sleep(for: SignInTickets.lifetime)
+            self.tickets.removeOld(at: .now)
+        }
+        return .line(word, handle, kind.description)
+    }
+
+    /// Exchanges a handle for the secret, once, for the process that got it.
+    func secret(_ handle: SecretBytes, of user: UInt32, for peer: PeerCredentials) -> SecretBytes {
+        guard peer.user == 0,
+            let ticket = tickets.take(handle, for: user, process: peer.process, at: .now)
+        else { return .line("none") }
+        return .line("secret", ticket.kind.description, KeyringText.hexadecimal(ticket.secret))
+    }
+
+    // MARK: Parts
+
+    /// The user's record; nil without one, and if it cannot be read.
+    func record(of user: UInt32) async -> LoginRecord? {
+        do throws(CommonError) {
+            return try await stored { (records) throws(CommonError) in
+                try records.read(user: user)
+            }
+        } catch {
+            log.error(
+                "a record was not read",
+                metadata: ["uid": "\(user)", "reason": "\(error.reason)"])
+            return nil
+        }
+    }
+
+    func stored<R: Sendable>(
+        _ body: @escaping @Sendable (LoginRecordStore) throws(CommonError) -> R
+    ) async throws(CommonError) -> R {
+        let records = records
+        return try await thread.run { () throws(CommonError) in try body(records) }
+    }
+
+    static func refusal(_ error: KeystoreError) -> SecretBytes {
+        switch error.code {
+        case .wrongProof: .line("no", "\(error.attemptsLeft ?? 0)")
+        case .lockedOut: .line("locked")
+        default: .line("none")
+        }
+    }
+
+    static func about(_ user: UInt32, _ peer: PeerCredentials, reason: String? = nil)
+        -> Logger.Metadata
+    {
+        var about: Logger.Metadata = ["uid": "\(user)", "pid": "\(peer.process)"]
+        if let reason { about["reason"] = "\(reason)" }
+        return about
+    }
+
+    /// The value of `work`, or `late` after the time limit. `work` is then cancelled.
+    private static func answer<R: Sendable>(
+        within limit: Duration, or late: R, _ work: @escaping @Sendable () async -> R
+    ) async -> R {
+        let (answers, sink) = AsyncStream.makeStream(of: R.self)
+        let worker = Task { sink.yield(await work()) }
+        let clock = Task {
+            try await Task.sleep(for: limit)
+            sink.yield(late)
+        }
+        defer {
+            worker.cancel()
+            clock.cancel()
+        }
+        return await answers.first { _ in true } ?? late
+    }
+}
+
+extension SecretBytes {
+    /// Words with single spaces between them, and the end of the line.
+    static func line(_ words: any LineWord...) -> SecretBytes {
+        let parts = words.map(\.bytes)
+        return SecretBytes(count: parts.reduce(0) { $0 + $1.count + 1 }) { target in
+            var next = 0
+            for part in parts {
+                part.withUnsafeBytes { bytes in
+                    for byte in bytes {
+                        target[next] = byte
+                        next += 1
+                    }
+                }
+                target[next] = UInt8(ascii: " ")
+                next += 1
+            }
+            target[next - 1] = UInt8(ascii: "\n")
+        }
+    }
+}
+
+/// A word of an answer: a text, or a secret.
+protocol LineWord {
+    var bytes: SecretBytes { get }
+}
+
+extension String: LineWord {
+    var bytes: SecretBytes { SecretBytes(utf8) }
+}
+
+extension SecretBytes: LineWord {
+    var bytes: SecretBytes { self }
+}

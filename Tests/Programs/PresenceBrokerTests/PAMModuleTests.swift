@@ -1,0 +1,289 @@
+import Foundation
+import Glibc
+import LatchkeySimulators
+import LatchkeyTestSupport
+import LatchkeyTesting
+import Testing
+
+/// The PAM module with services that answer as the tests say.
+@Suite(
+    .requires(program: "cc"), .requires(program: "pamtester"), .requires(program: "unshare"),
+    .enabled(if: geteuid() == 0, "needs root, for accounts of its own"), .serialized)
+struct PAMModuleTests {
+    private static let handle = String(repeating: "ab", count: 32)
+
+    /// A service with the PIN 2468 that knows no keyring.
+    @Sendable private static func plain(_ line: String) -> [FakeLogin.Step] {
+        if line.hasPrefix("auth ") { return [.answer("ask pin finger")] }
+        return switch line {
+        case "pin 2468": [.answer("yes"), .close]
+        case "finger": [.answer("touch"), .answer("yes"), .close]
+        default: [.answer("no 9"), .close]
+        }
+    }
+
+    @Test func `the right PIN signs in with one prompt`() async throws {
+        let scene = try PAMScene()
+        let service = try FakeLogin(scene, Self.plain)
+        let outcome = try await scene.signIn(typing: "2468")
+        #expect(outcome.isSuccess, "\(outcome.text)")
+        #expect(outcome.text.contains("PIN or password; Enter for the finger: "))
+        #expect(service.lines == ["auth 6101 one -", "pin 2468"])
+        #expect(!scene.isOpened)
+    }
+
+    @Test func `after a wrong PIN the password signs in`() async throws {
+        let scene = try PAMScene()
+        let service = try FakeLogin(scene, Self.plain)
+        let outcome = try await scene.signIn(typing: "1111", PAMScene.password)
+        #expect(outcome.isSuccess, "\(outcome.text)")
+        #expect(outcome.text.contains("The PIN is wrong. Attempts left: 9."))
+        let refused = try await scene.signIn(typing: "1111", "nothing")
+        #expect(!refused.isSuccess)
+        // pam_unix has its own prompt: a wrong PIN is not tried as a password.
+        #expect(service.lines.filter { $0.hasPrefix("pin") } == ["pin 1111", "pin 1111"])
+    }
+
+    @Test func `a password at the prompt uses no attempt and needs no second prompt`()
+        async throws
+    {
+        let scene = try PAMScene()
+        let service = try FakeLogin(scene, Self.plain)
+        let outcome = try await scene.signIn(typing: PAMScene.password)
+        #expect(outcome.isSuccess, "\(outcome.text)")
+        let short = try await scene.signIn(typing: "123", "nothing")
+        #expect(!short.isSuccess)
+        let long = try await scene.signIn(typing: "12345678901234567", "nothing")
+        #expect(!long.isSuccess)
+        #expect(!service.lines.contains { $0.hasPrefix("pin") }, "\(service.lines)")
+    }
+
+    @Test func `a password of digits costs an attempt and signs in at the next prompt`()
+        async throws
+    {
+        let scene = try PAMScene()
+        let service = try FakeLogin(scene, Self.plain)
+        let outcome = try await scene.signIn(
+            as: "digits", typing: PAMScene.numericPassword, PAMScene.numericPassword)
+        #expect(outcome.isSuccess, "\(outcome.text)")
+        #expect(service.lines.contains("pin 24680"))
+    }
+
+    @Test func `an empty answer starts the finger, and then the password`() async throws {
+        let scene = try PAMScene()
+        do {
+            let service = try FakeLogin(scene, Self.plain)
+            let outcome = try await scene.signIn(typing: "")
+            #expect(outcome.isSuccess, "\(outcome.text)")
+            #expect(outcome.text.contains("Place your finger on the reader."))
+            #expect(service.lines.last == "finger")
+        }
+        for end in ["no", "none"] {
+            let service = try FakeLogin(scene) { line in
+                line == "finger" ? [.answer("touch"), .answer(end)] : [.answer("ask finger")]
+            }
+            let outcome = try await scene.signIn(typing: "", PAMScene.password)
+            #expect(outcome.isSuccess, "\(outcome.text)")
+            #expect(service.lines.count(where: { $0 == "finger" }) == 1)
+        }
+    }
+
+    @Test func `the options limit the proofs`() async throws {
+        let scene = try PAMScene()
+        let service = try FakeLogin(scene, Self.plain)
+        let finger = try await scene.signIn("finger")
+        #expect(finger.isSuccess, "\(finger.text)")
+        #expect(!finger.text.contains("PIN"), "no prompt: \(finger.text)")
+        let pin = try await scene.signIn("pin", typing: "", PAMScene.password)
+        #expect(pin.isSuccess, "\(pin.text)")
+        #expect(pin.text.contains("PIN or password: "))
+        #expect(service.lines.count(where: { $0 == "finger" }) == 1)
+    }
+
+    /// No test asserts a time: that the password prompt comes at all is the end of the limit.
+    @Test(arguments: ["absent", "closed", "hanging", "endless", "unknown", "binary", "none"])
+    func `with a broken service the password signs in at the first prompt`(_ fault: String)
+        async throws
+    {
+        let scene = try PAMScene()
+        let steps: [FakeLogin.Step] =
+            switch fault {
+            case "closed": [.close]
+            case "hanging": [.hang]
+            case "endless": [.raw(String(repeating: "a", count: 5000)), .hang]
+            case "unknown": [.answer("ask pin twice")]
+            case "binary": [.raw("ask pin\u{7}\n")]
+            default: [.answer("none")]
+            }
+        let service = fault == "absent" ? nil : try FakeLogin(scene) { _ in steps }
+        let outcome = try await scene.signIn(typing: PAMScene.password)
+        #expect(outcome.isSuccess, "\(outcome.text)")
+        #expect(!outcome.text.contains("PIN"), "\(outcome.text)")
+        withExtendedLifetime(service) {}
+    }
+
+    @Test(arguments: [
+        [FakeLogin.Step.close], [.answer("locked")], [.answer("none")], [.raw("yes")],
+    ])
+    func `without a yes the PIN does not sign in`(_ steps: [FakeLogin.Step]) async throws {
+        let scene = try PAMScene()
+        let service = try FakeLogin(scene) { line in
+            line.hasPrefix("auth") ? [.answer("ask pin")] : steps + [.close]
+        }
+        let refused = try await scene.signIn(typing: "2468", "nothing")
+        #expect(!refused.isSuccess)
+        let outcome = try await scene.signIn(typing: "2468", PAMScene.password)
+        #expect(outcome.isSuccess, "\(outcome.text)")
+        withExtendedLifetime(service) {}
+    }
+
+    @Test func `a missing module leaves the password`() async throws {
+        let scene = try PAMScene()
+        let outcome = try await scene.signIn("missing", typing: PAMScene.password)
+        #expect(outcome.isSuccess, "\(outcome.text)")
+    }
+
+    @Test func `a socket of another user is asked nothing`() async throws {
+        let scene = try PAMScene()
+        let listener = try RunningProgram(
+            URL(filePath: "/usr/bin/python3"),
+            [
+                "-c",
+                """
+                import os, socket, sys
+                s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); os.chmod(sys.argv[1], 0o666)
+                os.setgroups([]); os.setgid(1); os.setuid(1)
+                s.listen(4); print("ready", flush=True)
+                c, _ = s.accept(); print("asked", c.recv(100), flush=True)
+                """, scene.socket,
+            ])
+        _ = await listener.output { $0.contains("ready") }
+        let outcome = try await scene.signIn(typing: PAMScene.password)
+        #expect(outcome.isSuccess, "\(outcome.text)")
+        await listener.stop(SIGKILL)
+        #expect(await !listener.remainder().output.contains("auth"))
+    }
+
+    @Test func `root and remote requests are not asked`() async throws {
+        let scene = try PAMScene()
+        let service = try FakeLogin(scene, Self.plain)
+        let remote = try await scene.signIn(
+            typing: PAMScene.password, remoteHost: "192.0.2.1", then: ["open_session"])
+        #expect(remote.isSuccess, "\(remote.text)")
+        #expect(try await !scene.signIn(as: "root", typing: "2468").isSuccess)
+        #expect(service.lines == [])
+        // With pam_rhost in sudoers, sudo states the name of this machine.
+        let local = try await scene.signIn(
+            typing: "2468", remoteHost: ProcessInfo.processInfo.hostName)
+        #expect(local.isSuccess, "\(local.text)")
+    }
+
+    @Test func `a user that faillock has locked is refused also with the right PIN`() async throws {
+        let scene = try PAMScene()
+        let service = try FakeLogin(scene, Self.plain)
+        let script = """
+            for n in 1 2; do printf '1111\\nnothing\\n' | pamtester faillock lab authenticate; done
+            printf '2468\\n' | pamtester faillock lab authenticate && echo "signed in"
+            faillock --user lab --reset
+            printf '2468\\n' | pamtester faillock lab authenticate && echo "after the reset"
+            """
+        let outcome = try await scene.run(["bash", "-c", script])
+        #expect(!outcome.text.contains("signed in"), "\(outcome.text)")
+        #expect(outcome.text.contains("after the reset"), "\(outcome.text)")
+        withExtendedLifetime(service) {}
+    }
+
+    /// sudo sets PAM_SILENT.
+    @Test(.requires(program: "sudo"), .requires(program: "script"))
+    func `sudo on a terminal asks for the PIN`() async throws {
+        let scene = try PAMScene()
+        let service = try FakeLogin(scene, Self.plain)
+        let outcome = try await scene.run(
+            [
+                "setpriv", "--reuid=6101", "--regid=6101", "--clear-groups", "script", "--quiet",
+                "--return", "--command", "sudo -k id -u", "/dev/null",
+            ], input: ["2468"])
+        #expect(outcome.text.contains("PIN or password"), "\(outcome.text)")
+        #expect(service.lines.last == "pin 2468")
+        #expect(outcome.text.split(whereSeparator: \.isNewline).last == "0", "\(outcome.text)")
+    }
+
+    // MARK: The session part
+
+    @Test func `the session part gives the secret to a helper with the user's ids`() async throws {
+        let scene = try PAMScene()
+        let secret = String(repeating: "c7", count: 32)
+        let service = try FakeLogin(scene) { line in
+            if line.hasPrefix("auth") { return [.answer("ask pin")] }
+            if line.hasPrefix("secret") { return [.answer("secret gnome \(secret)"), .close] }
+            return [.answer("yes \(Self.handle) gnome"), .close]
+        }
+        let outcome = try await scene.run(
+            ["bash", "-c", "exec pamtester one lab authenticate open_session 9</etc/shadow"],
+            input: ["2468"])
+        #expect(outcome.isSuccess, "\(outcome.text)")
+        let opened = try await scene.opened()
+        #expect(
+            opened == [
+                "gnome", "6101", "6101", "/home/lab /run/user/6101", secret, "0", "/",
+            ])
+        #expect(service.lines.last == "secret 6101 \(Self.handle)")
+    }
+
+    @Test(arguments: [
+        "none", "secret kwallet aa", "secret gnome", "secret gnome ", "secret gnome zz",
+        "secret gnome aab", "secret gnome " + String(repeating: "aa", count: 57),
+    ])
+    func `a session without a valid secret starts no helper, and opens`(_ answer: String)
+        async throws
+    {
+        let scene = try PAMScene()
+        let good = String(repeating: "cd", count: 32)
+        let service = try FakeLogin(scene) { line in
+            if line.hasPrefix("auth") { return [.answer("ask pin")] }
+            if line.contains(good) { return [.answer("secret gnome aabb"), .close] }
+            if line.hasPrefix("secret") { return [.answer(answer), .close] }
+            return [.answer("yes \(line == "pin 2468" ? Self.handle : good) gnome"), .close]
+        }
+        let outcome = try await scene.signIn(typing: "2468", then: ["open_session"])
+        #expect(outcome.isSuccess, "\(outcome.text)")
+        #expect(service.lines.last?.hasPrefix("secret") == true)
+        // The helper of a second, valid session is the only one.
+        let second = try await scene.signIn(typing: "1357", then: ["open_session"])
+        #expect(second.isSuccess, "\(second.text)")
+        #expect(try await scene.opened().contains("aabb"))
+        #expect(!scene.isOpened)
+    }
+
+    @Test(arguments: ["short gnome", "\(Self.handle) other", Self.handle, "\(Self.handle)aa gnome"])
+    func `a handle in another form is not kept, and the yes counts`(_ text: String) async throws {
+        let scene = try PAMScene()
+        let service = try FakeLogin(scene) { line in
+            line.hasPrefix("auth") ? [.answer("ask pin")] : [.answer("yes \(text)"), .close]
+        }
+        let outcome = try await scene.signIn(typing: "2468", then: ["open_session"])
+        #expect(outcome.isSuccess, "\(outcome.text)")
+        #expect(!service.lines.contains { $0.hasPrefix("secret") })
+    }
+
+    @Test func `an accepted password is reported, and opens the keyring`() async throws {
+        let scene = try PAMScene()
+        let service = try FakeLogin(scene) { line in
+            if line.hasPrefix("auth") { return [.answer("none"), .close] }
+            if line.hasPrefix("secret") {
+                return [.answer("secret kwallet \(String(repeating: "d8", count: 56))"), .close]
+            }
+            return [.answer("wait"), .answer("handle \(Self.handle) kwallet"), .close]
+        }
+        let refused = try await scene.signIn(typing: "nothing")
+        #expect(!refused.isSuccess)
+        #expect(!service.lines.contains { $0.hasPrefix("learned") }, "not a refused password")
+        let outcome = try await scene.signIn(typing: PAMScene.password, then: ["open_session"])
+        #expect(outcome.isSuccess, "\(outcome.text)")
+        let hex = PAMScene.password.utf8.map { String($0, radix: 16) }.joined()
+        #expect(service.lines.contains("learned 6101 \(hex)"))
+        let opened = try await scene.opened()
+        #expect(opened.first == "kwallet")
+        #expect(opened.dropFirst(4).first == String(repeating: "d8", count: 56))
+    }
+}

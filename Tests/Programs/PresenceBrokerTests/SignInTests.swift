@@ -1,0 +1,325 @@
+import Foundation
+import Glibc
+import Latchkey
+import LatchkeyDesktop
+import LatchkeySimulators
+import LatchkeyTestSupport
+import LatchkeyTesting
+import Testing
+
+/// Sign-in with the service, a TPM, and PAM.
+@Suite(
+    .requires(program: "cc"), .requires(program: "pamtester"), .requires(program: "unshare"),
+    .requires(program: "dbus-daemon"), .requires(program: "gdbus"), .requires(program: "setpriv"),
+    .enabled(if: geteuid() == 0, "needs root, for accounts of its own"), .softwareTPM, .serialized)
+struct SignInTests {
+    private static let secret = String(repeating: "5a", count: 32)
+    private static let password = hexadecimal(PAMScene.password)
+
+    private static func hexadecimal(_ text: String) -> String {
+        text.utf8.map { String($0, radix: 16) }.joined()
+    }
+
+    @Test func `a PIN signs in after root has allowed it, and wrong ones are counted`() async throws
+    {
+        try await SignInScene.with { scene in
+            let before = try await scene.signIn(typing: PAMScene.password)
+            #expect(before.isSuccess && !before.text.contains("PIN"), "\(before.text)")
+            try await scene.check("allow 1", as: SignInScene.user, answers: [])
+            try await scene.check("allow 1", answers: ["done 0"])
+            let right = try await scene.signIn(typing: SignInScene.pin, then: ["open_session"])
+            #expect(right.isSuccess, "\(right.text)")
+            #expect(right.text.contains("PIN or password: "), "no reader: \(right.text)")
+            let wrong = try await scene.signIn(typing: "000000", PAMScene.password)
+            #expect(wrong.isSuccess, "\(wrong.text)")
+            #expect(wrong.text.contains("Attempts left: 9."), "\(wrong.text)")
+            for left in (1..<9).reversed() {
+                try await scene.check(
+                    "auth 1 test -", "pin 000000", answers: ["ask pin", "no \(left)"])
+            }
+            let lines = try await scene.ask("auth 1 test -", "pin 000000")
+            #expect(lines == ["ask pin", "locked"])
+            let locked = try await scene.signIn(typing: SignInScene.pin, PAMScene.password)
+            #expect(locked.isSuccess && locked.text.contains("locked"), "\(locked.text)")
+            try await scene.check("deny 1", as: SignInScene.user, answers: ["done 0"])
+            try await scene.check("auth 1 test -", answers: ["none"])
+        }
+    }
+
+    @Test func `a remote, locked, inactive or other session is not asked`() async throws {
+        try await SignInScene.with { scene in
+            try await scene.check("allow 1", answers: ["done 0"])
+            try await scene.check("auth 1 test -", answers: ["ask pin"])
+            for (property, bad, good) in [
+                ("Remote", "true", "false"), ("Active", "false", "true"),
+                ("LockedHint", "true", "false"), ("Class", "'greeter'", "'user'"),
+                ("State", "'closing'", "'active'"),
+            ] {
+                try await scene.set(property, to: bad)
+                try await scene.check("auth 1 test -", answers: ["none"], comment: "\(property)")
+                try await scene.set(property, to: good)
+            }
+            try await scene.check("auth 1 test -", answers: ["ask pin"])
+            // A locker of the user runs while the session is locked.
+            try await scene.set("LockedHint", to: "true")
+            try await scene.check(
+                "auth 1 test -", "pin \(SignInScene.pin)", as: SignInScene.user,
+                answers: ["ask pin", "yes"])
+            // The session belongs to another user.
+            try await scene.check("allow 2", answers: ["done 0"])
+            try await scene.check("auth 2 test -", answers: ["none"])
+        }
+    }
+
+    @Test func `another user, and a client that breaks the rules, get nothing`() async throws {
+        try await SignInScene.with { scene in
+            try await scene.check("allow 1", answers: ["done 0"])
+            for line in [
+                "auth 1 test -", "status 1", "release 1 61", "remove 1 1 61", "deny 1",
+                "auth 0 test -", "secret 2 \(Self.secret)", "learned 2 61", "changed 2 61 62",
+            ] {
+                try await scene.check(line, as: 2, answers: [], comment: "\(line)")
+            }
+            for line in ["auth 0 test -", "allow 0", "nothing", "auth 1", ""] {
+                try await scene.check(line, answers: [], comment: "\(line)")
+            }
+            let early = try await scene.ask(
+                "auth 1 test -\npin \(SignInScene.pin)", as: SignInScene.user)
+            #expect(early == [], "the proof came before the prompt")
+            try await scene.check(
+                "auth 1 test -", "finger", as: SignInScene.user, answers: ["ask pin"])
+            try await scene.check(
+                "auth 1 test -", "pin 12a4", as: SignInScene.user, answers: ["ask pin"])
+            // A user's requests have limits that are not root's.
+            var last: [String] = []
+            for _ in 0..<40 {
+                last = try await scene.ask("auth 1 test -", as: SignInScene.user)
+            }
+            #expect(last == [])
+            try await scene.check("auth 1 test -", answers: ["ask pin"])
+        }
+    }
+
+    @Test func `connections that send nothing do not keep root out`() async throws {
+        try await SignInScene.with { scene in
+            try await scene.check("allow 1", answers: ["done 0"])
+            let flood = try RunningProgram(
+                URL(filePath: "/usr/bin/env"),
+                [
+                    "setpriv", "--reuid=2", "--regid=2", "--clear-groups", "/usr/bin/python3", "-c",
+                    """
+                    import socket, sys
+                    all = []
+                    for n in range(200):
+                        s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); all.append(s)
+                    print("ready", flush=True); sys.stdin.read()
+                    import time; time.sleep(600)
+                    """, scene.pam.socket,
+                ])
+            _ = await flood.output { $0.contains("ready") }
+            let outcome = try await scene.signIn(typing: SignInScene.pin)
+            #expect(outcome.isSuccess, "\(outcome.text)")
+            await flood.stop(SIGKILL)
+            // A user can start sudo many times: root's connections about one user are limited.
+            let prompts = try RunningProgram(
+                URL(filePath: "/usr/bin/python3"),
+                [
+                    "-c",
+                    """
+                    import socket, sys, time
+                    all = []
+                    for n in range(6):
+                        s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); all.append(s)
+                        s.send(b"auth 1 test -\\n"); print(s.recv(100), flush=True)
+                    print("ready", flush=True); time.sleep(600)
+                    """, scene.pam.socket,
+                ])
+            let answers = await prompts.output { $0.contains("ready") }
+            #expect(answers.components(separatedBy: "ask pin").count == 5, "\(answers)")
+            try await scene.check(
+                "auth 2 test -", answers: ["none"], comment: "another user is answered")
+            await prompts.stop(SIGKILL)
+        }
+    }
+
+    @Test func `a keyring opens after the password, which proves the record, then after the PIN`()
+        async throws
+    {
+        try await SignInScene.with { scene in
+            let user = SignInScene.user
+            let enrol = "enrol 1 61 gnome \(Self.secret) \(Self.password)"
+            try await scene.check("\(enrol) 000000", as: user, answers: ["no 9"])
+            try await scene.check(
+                "status 1", as: user, answers: ["status none - 0 - - set unproven"])
+            try await scene.check("\(enrol) \(SignInScene.pin)", as: user, answers: ["done 1"])
+            try await scene.check(
+                "\(enrol) \(SignInScene.pin)", as: user, answers: ["error exists"])
+            try await scene.check("activate 1 7", as: user, answers: ["error generation"])
+            try await scene.check("activate 1 1", as: user, answers: ["done 2"])
+            try await scene.check(
+                "status 1", as: user, answers: ["status active gnome 2 sealed fresh set unproven"])
+            // The record alone does not let the PIN sign in.
+            try await scene.check("auth 1 test -", answers: ["none"])
+            let password = try await scene.signIn(
+                typing: PAMScene.password, then: ["open_session"])
+            #expect(password.isSuccess, "\(password.text)")
+            #expect(try await scene.pam.opened().contains(Self.secret))
+            try await scene.check(
+                "status 1", as: user, answers: ["status active gnome 2 sealed fresh set allowed"])
+            let pin = try await scene.signIn(typing: SignInScene.pin, then: ["open_session"])
+            #expect(pin.isSuccess, "\(pin.text)")
+            #expect(try await scene.pam.opened().contains(Self.secret))
+            // A program of the user gets the yes without a handle.
+            try await scene.check(
+                "auth 1 test -", "pin \(SignInScene.pin)", as: user, answers: ["ask pin", "yes"])
+            try await scene.check(
+                "release 1 \(Self.hexadecimal("other"))", as: user, answers: ["error password"])
+            try await scene.check(
+                "release 1 \(Self.password)", as: user, answers: ["secret gnome \(Self.secret)"])
+        }
+    }
+
+    @Test func `a record under another password than the user's proves nothing`() async throws {
+        try await SignInScene.with { scene in
+            let enrol = "enrol 1 61 gnome \(Self.secret) \(Self.hexadecimal("guess"))"
+            try await scene.check(
+                "\(enrol) \(SignInScene.pin)", as: SignInScene.user, answers: ["done 1"])
+            let outcome = try await scene.signIn(typing: PAMScene.password, then: ["open_session"])
+            #expect(outcome.isSuccess, "\(outcome.text)")
+            try await scene.check("auth 1 test -", answers: ["none"])
+            try await scene.check(
+                "status 1", as: SignInScene.user,
+                answers: ["status pending gnome 2 sealed stale set unproven"])
+            #expect(!scene.pam.isOpened)
+        }
+    }
+
+    /// A program with access to the TPM removes the user's PIN and sets its own.
+    @Test func `a new PIN is not allowed by the password, and renewed only with it`() async throws {
+        try await SignInScene.with { scene in
+            let user = SignInScene.user
+            try await scene.check(
+                "enrol 1 61 gnome \(Self.secret) \(Self.password) \(SignInScene.pin)", as: user,
+                answers: ["done 1"])
+            try await scene.setPIN("000000")
+            let learned = try await scene.ask("learned 1 \(Self.password)")
+            #expect(learned.last?.hasSuffix(" gnome") == true, "the password opens the keyring")
+            try await scene.check("auth 1 test -", answers: ["none"])
+            try await scene.check(
+                "status 1", as: user, answers: ["status pending gnome 1 absent fresh set unproven"])
+            try await scene.check(
+                "renew 1 \(Self.hexadecimal("guess")) 000000", as: user, answers: ["error password"]
+            )
+            try await scene.check("renew 1 \(Self.password) 000000", as: user, answers: ["done 2"])
+            _ = try await scene.ask("learned 1 \(Self.password)")
+            #expect(
+                try await scene.ask("auth 1 test -", "pin 000000").last?.hasPrefix("yes ") == true)
+        }
+    }
+
+    @Test func `a changed password opens the record, and the old one until then`() async throws {
+        try await SignInScene.with { scene in
+            let new = Self.hexadecimal("another password")
+            try await scene.check(
+                "enrol 1 61 gnome \(Self.secret) \(Self.password) \(SignInScene.pin)",
+                as: SignInScene.user, answers: ["done 1"])
+            try await scene.check(
+                "changed 1 \(Self.hexadecimal("wrong")) \(new)", answers: ["wait", "none"])
+            try await scene.check("changed 1 \(Self.password) \(new)", answers: ["wait", "done"])
+            try await scene.check(
+                "release 1 \(Self.password)", answers: ["secret gnome \(Self.secret)"])
+            let learned = try await scene.ask("learned 1 \(new)")
+            #expect(learned.first == "wait" && learned.last?.hasSuffix(" gnome") == true)
+            try await scene.check("release 1 \(Self.password)", answers: ["error password"])
+            try await scene.check("release 1 \(new)", answers: ["secret gnome \(Self.secret)"])
+        }
+    }
+
+    @Test func `a handle is for the process that signed in`() async throws {
+        try await SignInScene.with { scene in
+            try await scene.check(
+                "enrol 1 61 gnome \(Self.secret) \(Self.password) \(SignInScene.pin)",
+                answers: ["done 1"])
+            let learned = try await scene.ask("learned 1 \(Self.password)")
+            let handle = try #require(learned.last?.split(separator: " ").dropFirst().first)
+            try await scene.check(
+                "secret 1 \(handle)", answers: ["none"], comment: "another process")
+        }
+    }
+
+    @Test func `the record ends with the password, and with it the sign-in`() async throws {
+        try await SignInScene.with { scene in
+            let user = SignInScene.user
+            try await scene.check(
+                "enrol 1 61 gnome \(Self.secret) \(Self.password) \(SignInScene.pin)", as: user,
+                answers: ["done 1"])
+            try await scene.check("allow 1", answers: ["done 0"])
+            try await scene.check("remove 1 1 -", as: user, answers: ["error password"])
+            try await scene.check(
+                "remove 1 1 \(Self.hexadecimal("no"))", as: user, answers: ["error password"])
+            try await scene.check(
+                "remove 1 2 \(Self.password)", as: user, answers: ["error generation"])
+            try await scene.check("remove 1 1 \(Self.password)", as: user, answers: ["done 0"])
+            try await scene.check("auth 1 test -", answers: ["none"])
+            try await scene.check(
+                "renew 1 \(Self.password) \(SignInScene.pin)", as: user, answers: ["error password"]
+            )
+        }
+    }
+
+    @Test func `a service that is killed during the prompt leaves the password`() async throws {
+        try await SignInScene.with { scene in
+            try await scene.check("allow 1", answers: ["done 0"])
+            let client = try RunningProgram(
+                URL(filePath: "/usr/bin/python3"),
+                [
+                    "-c",
+                    """
+                    import socket, sys
+                    s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
+                    f = s.makefile("rwb", buffering=0); f.write(b"auth 1 test -\\n")
+                    print(f.readline(), flush=True); print("end", f.readline(), flush=True)
+                    """, scene.pam.socket,
+                ])
+            _ = await client.output { $0.contains("ask pin") }
+            await scene.broker.stop(SIGKILL)
+            #expect(await client.remainder().output.contains("end b''"))
+            let outcome = try await scene.signIn(typing: PAMScene.password)
+            #expect(outcome.isSuccess, "\(outcome.text)")
+        }
+    }
+}
+
+/// Sign-in with a finger at the virtual reader.
+@Suite(
+    .requires(program: "cc"), .requires(program: "pamtester"), .requires(program: "unshare"),
+    .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"),
+    .requires(program: "gdbus"),
+    .enabled(if: geteuid() == 0, "needs root, for accounts of its own"), .softwareTPM,
+    .virtualFinger)
+struct FingerSignInTests {
+    @Test func `a finger signs in and opens the keyring, and another finger does not`() async throws
+    {
+        let reader = try VirtualFingerprintReader.current
+        try await reader.enroll(.rightIndex, as: "mine", for: SignInScene.name)
+        try await SignInScene.with(
+            busAddress: reader.busAddress, prints: reader.printsDirectory
+        ) { scene in
+            let secret = String(repeating: "3c", count: 32)
+            let password = PAMScene.password.utf8.map { String($0, radix: 16) }.joined()
+            try await scene.check(
+                "enrol 1 61 gnome \(secret) \(password) \(SignInScene.pin)", answers: ["done 1"])
+            try await scene.check("allow 1", answers: ["done 0"])
+            async let signedIn = scene.signIn(typing: "", then: ["open_session"])
+            try await reader.present(.finger("mine"))
+            let outcome = try await signedIn
+            #expect(outcome.isSuccess, "\(outcome.text)")
+            #expect(outcome.text.contains("Place your finger on the reader."))
+            #expect(try await scene.pam.opened().contains(secret))
+            async let refused = scene.signIn(typing: "", "nothing")
+            try await reader.present(.finger("another"))
+            let other = try await refused
+            #expect(!other.isSuccess && other.text.contains("not recognized"), "\(other.text)")
+        }
+    }
+}

@@ -1,0 +1,167 @@
+import Foundation
+import Glibc
+import Latchkey
+import LatchkeyPresence
+import LatchkeySimulators
+import LatchkeyTestSupport
+import LatchkeyTesting
+import TPM2
+import Testing
+
+@testable import LatchkeyTPM
+
+/// The service with its socket, a TPM, logind, and PAM with the module. The test needs root and the
+/// trait `.softwareTPM`.
+struct SignInScene {
+    /// Debian's `daemon`, an account that exists on each machine; here it has a password.
+    static let user: UInt32 = 1
+    static let name = "daemon"
+    static let pin = "493817"
+    private static let logind = "org.freedesktop.login1"
+    private static let path = "/org/freedesktop/login1"
+    private static let mock = "org.freedesktop.DBus.Mock"
+
+    let pam: PAMScene
+    let broker: PresenceBrokerProcess
+    private let address: String
+
+    /// - Parameter busAddress: The bus of a fingerprint reader; nil for one without fprintd.
+    static func with(
+        busAddress: String? = nil, prints: String? = nil,
+        _ body: (SignInScene) async throws -> Void
+    ) async throws {
+        let tpm = try SoftwareTPM.current
+        try await TemporaryDirectory.withDirectory { directory in
+            let bus = busAddress == nil ? try await MessageBus(in: directory) : nil
+            let address = try #require(busAddress ?? bus?.address)
+            let logind = try RunningProgram(
+                URL(filePath: "/usr/bin/env"),
+                [
+                    "DBUS_SYSTEM_BUS_ADDRESS=\(address)", "/usr/bin/python3", "-m", "dbusmock",
+                    "--system", "--template", "logind",
+                ])
+            let outcome: Result<Void, any Error>
+            do {
+                let pam = try PAMScene()
+                let broker = try await PresenceBrokerProcess(
+                    BrokerScene.program, tcti: tpm.tcti, busAddress: address, prints: prints,
+                    socket: pam.socket)
+                let scene = SignInScene(pam: pam, broker: broker, address: address)
+                do {
+                    try await scene.prepare()
+                    outcome = .success(try await body(scene))
+                } catch {
+                    outcome = .failure(error)
+                }
+                await broker.stop(SIGKILL)
+            } catch {
+                outcome = .failure(error)
+            }
+            await logind.stop(SIGKILL)
+            await bus?.end()
+            try outcome.get()
+        }
+    }
+
+    /// A session of the user at the seat, to which every process belongs, and the user's PIN.
+    private func prepare() async throws {
+        let waited = try await HelperProgram.run(
+            "gdbus", ["wait", "--address", address, "--timeout", "60", Self.logind])
+        try #require(waited.isSuccess, "\(waited.text)")
+        let session = "ret = '\(Self.path)/session/1'"
+        try await call(
+            "\(Self.mock).AddMethod", "\(Self.logind).Manager", "GetSessionByPID", "u", "o", session
+        )
+        try await call(
+            "\(Self.mock).AddProperty", "\(Self.logind).Manager", "LidClosed", "<false>")
+        try await call(
+            "\(Self.mock).AddSession", "1", "seat0", "\(Self.user)", Self.name, "true")
+        try await setPIN(Self.pin)
+    }
+
+    /// Sets a first PIN while the broker does not run, as any program of the user can. Removes an
+    /// earlier one, as a program with access to the TPM can.
+    func setPIN(_ text: String) async throws {
+        await broker.stop()
+        let authority = try await ApprovalAuthority(
+            tcti: SoftwareTPM.current.tcti, directory: broker.stateDirectory.path)
+        let pin = try PIN(text)
+        try await authority.work { (tpm, store) in
+            guard let earlier = store.user(Self.user).pin else { return }
+            try tpm.execute(NVUndefineSpace(try NVIndex(unmarshalling: earlier.publicArea)))
+        }
+        let unset = try await authority.makePIN(for: Self.user)
+        try await authority.work { (tpm, store) in
+            let index = try PresenceProtection.UserPIN(unset.pin)
+            let initial = unset.initialValue.withUnsafeBytes { AuthValue($0) } ?? .empty
+            try tpm.changeIndexPIN(
+                of: index.index, index.branches, from: initial, to: index.authValue(pin),
+                under: StorageRoot(anchor: store.existing.root))
+        }
+        try await broker.start()
+    }
+
+    /// Sets a property of the user's session.
+    func set(_ property: String, to value: String) async throws {
+        try await call(
+            "org.freedesktop.DBus.Properties.Set", "\(Self.logind).Session", property, "<\(value)>",
+            at: "/session/1")
+    }
+
+    private func call(_ method: String, _ arguments: String..., at object: String = "")
+        async throws
+    {
+        let result = try await HelperProgram.run(
+            "gdbus",
+            [
+                "call", "--address", address, "--dest", Self.logind, "--object-path",
+                Self.path + object, "--method", method,
+            ] + arguments)
+        try #require(result.isSuccess, "\(result.text)")
+    }
+
+    /// Sends lines to the service, each after an answer, and returns the answers.
+    ///
+    /// - Parameter user: The user of the client; nil for root.
+    func ask(_ lines: String..., as user: UInt32? = nil) async throws -> [String] {
+        try await exchange(lines, as: user)
+    }
+
+    /// Expects these answers to lines.
+    func check(
+        _ lines: String..., as user: UInt32? = nil, answers: [String], comment: Comment? = nil,
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) async throws {
+        let given = try await exchange(lines, as: user)
+        #expect(given == answers, comment, sourceLocation: sourceLocation)
+    }
+
+    private func exchange(_ lines: [String], as user: UInt32?) async throws -> [String] {
+        let script = """
+            import socket, sys
+            s = socket.socket(socket.AF_UNIX); s.settimeout(60); s.connect(sys.argv[1])
+            f = s.makefile("rwb", buffering=0)
+            try:
+                for line in sys.argv[2:]:
+                    f.write(line.encode() + b"\\n")
+                    answer = f.readline().decode().rstrip("\\n")
+                    print(answer, flush=True)
+                # A prompt waits for two minutes.
+                while not answer.startswith("ask") and (rest := f.readline()):
+                    print(rest.decode().rstrip("\\n"))
+            except (BrokenPipeError, ConnectionResetError): pass
+            """
+        let drop =
+            user.map { ["setpriv", "--reuid=\($0)", "--regid=\($0)", "--clear-groups"] } ?? []
+        let result = try await HelperProgram.run(
+            "env", drop + ["/usr/bin/python3", "-c", script, pam.socket] + lines)
+        return result.text.split(separator: "\n").map(String.init)
+    }
+
+    func signIn(typing input: String..., then operations: [String] = []) async throws
+        -> SystemProgram.Outcome
+    {
+        try await pam.run(
+            ["pamtester", "one", Self.name, "authenticate"] + operations, input: input)
+    }
+}
