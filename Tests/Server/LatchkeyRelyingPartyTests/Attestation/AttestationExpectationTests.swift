@@ -22,7 +22,7 @@ struct AttestationExpectationTests {
                 of: request, kid: kid, issuer: "https://id.example",
                 requirement: AttestationRequirement(.presence))
         }
-        #expect(error?.reason == .unacceptable)
+        #expect(error?.code == .unacceptable)
     }
 
     @Test(arguments: [
