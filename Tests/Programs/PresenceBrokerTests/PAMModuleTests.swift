@@ -247,7 +247,7 @@ struct PAMModuleTests {
         }
         let outcome = try await scene.signIn(typing: "2468", then: ["open_session"])
         #expect(outcome.isSuccess, "\(outcome.text)")
-        #expect(service.lines.last?.hasPrefix("secret") == true)
+        #expect(await poll { service.lines.last?.hasPrefix("secret") == true })
         // The helper of a second, valid session is the only one.
         let second = try await scene.signIn(typing: "1357", then: ["open_session"])
         #expect(second.isSuccess, "\(second.text)")

@@ -140,7 +140,8 @@ struct PAMScene {
             compile.executableURL = URL(filePath: "/usr/bin/env")
             compile.arguments = [
                 "cc", "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared",
-                "-Wl,-z,defs", #"-DLATCHKEY_HELPER="/run/latchkey/helper""#, "-o", module, source,
+                "-Wl,-z,defs", "-DLATCHKEY_PATIENCE=20",
+                #"-DLATCHKEY_HELPER="/run/latchkey/helper""#, "-o", module, source,
                 "-lpam",
             ]
             try compile.run()
