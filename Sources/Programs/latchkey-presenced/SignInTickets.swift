@@ -17,6 +17,8 @@ struct SignInTickets {
 
     static let lifetime: Duration = .seconds(60)
     private static let maximumCount = 32
+    /// Another user's sign-ins must not remove a user's.
+    private static let maximumOfUser = 4
     private static let handleBytes = 32
 
     private var tickets: [(handle: SecretBytes, ticket: Ticket)] = []
@@ -27,7 +29,12 @@ struct SignInTickets {
         at now: ContinuousClock.Instant
     ) -> SecretBytes {
         removeOld(at: now)
-        if tickets.count >= Self.maximumCount { tickets.removeFirst() }
+        let ofUser = tickets.indices.filter { tickets[$0].ticket.user == user }
+        if ofUser.count >= Self.maximumOfUser {
+            tickets.remove(at: ofUser[0])
+        } else if tickets.count >= Self.maximumCount {
+            tickets.removeFirst()
+        }
         let handle = KeyringText.hexadecimal(.random(count: Self.handleBytes))
         tickets.append(
             (

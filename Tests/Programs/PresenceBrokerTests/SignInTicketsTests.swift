@@ -34,9 +34,21 @@ struct SignInTicketsTests {
         var tickets = SignInTickets()
         let now = ContinuousClock.now
         let handles = (0..<40).map {
+            tickets.add(Self.secret, of: .gnome, for: 1000 + $0, process: 5, at: now)
+        }
+        #expect(tickets.take(handles[0], for: 1000, process: 5, at: now) == nil)
+        #expect(tickets.take(handles[39], for: 1039, process: 5, at: now) != nil)
+    }
+
+    @Test func `the sign-ins of one user remove only its own handles`() {
+        var tickets = SignInTickets()
+        let now = ContinuousClock.now
+        let other = tickets.add(Self.secret, of: .gnome, for: 1001, process: 4, at: now)
+        let handles = (0..<40).map {
             tickets.add(Self.secret, of: .gnome, for: 1000, process: $0, at: now)
         }
-        #expect(tickets.take(handles[0], for: 1000, process: 0, at: now) == nil)
-        #expect(tickets.take(handles[39], for: 1000, process: 39, at: now) != nil)
+        #expect(tickets.take(handles[35], for: 1000, process: 35, at: now) == nil)
+        #expect(tickets.take(handles[36], for: 1000, process: 36, at: now) != nil)
+        #expect(tickets.take(other, for: 1001, process: 4, at: now) != nil)
     }
 }
