@@ -39,8 +39,8 @@ enum SignInPlace: Hashable, Sendable {
     static func of(
         _ requester: Requester, for user: UInt32, among sessions: [LoginManager.SeatSession]
     ) -> SignInPlace {
-        let own = sessions.filter { $0.user == user && !$0.hasEnded && !$0.isGreeter }
-        let hasRemote = own.contains { $0.isRemote }
+        // A remote session that ends may have processes for a long time, for example of mosh or tmux.
+        let hasRemote = sessions.contains { $0.user == user && $0.isRemote }
         if let session = requester.session {
             // A locker belongs to the user and runs while the session is locked. Root's programs,
             // such as sudo, must not ask behind a locked screen.
@@ -49,7 +49,7 @@ enum SignInPlace: Hashable, Sendable {
             else { return .elsewhere }
             return hasRemote ? .besideRemote : .here
         }
-        let atSeat = own.filter(\.isAtSeat)
+        let atSeat = sessions.filter { $0.user == user && $0.isAtSeat && !$0.isGreeter }
         let isUnlocked = atSeat.contains { !$0.isLocked }
         guard requester.isRoot else {
             // A locker that the user's manager started.
@@ -62,15 +62,17 @@ enum SignInPlace: Hashable, Sendable {
             return isOfUser && isUnlocked && !hasRemote ? .here : .elsewhere
         }
         if displayManagers.contains(unit) {
-            let hasGreeter = sessions.contains { $0.isGreeter && $0.isAtSeat }
-            return hasGreeter || !atSeat.isEmpty ? .here : .elsewhere
+            // It may also serve remote desktops, at a greeter of their own.
+            let greeters = sessions.filter { $0.isGreeter && !$0.hasEnded }
+            guard greeters.allSatisfy({ !$0.isRemote && !$0.seat.isEmpty }) else {
+                return .elsewhere
+            }
+            return greeters.contains(where: \.isAtSeat) || atSeat.contains(where: \.isLocked)
+                ? .here : .elsewhere
         }
-        if unit.hasPrefix("getty@tty") { return .here }
-        // polkit's helper since version 126.
-        if unit.hasPrefix("polkit-agent-helper@") {
-            return isUnlocked && !hasRemote ? .here : .elsewhere
-        }
-        return .elsewhere
+        // Not the service of polkit's helper (since version 126): every user can connect to its socket
+        // and name any user.
+        return unit.hasPrefix("getty@tty") ? .here : .elsewhere
     }
 
     /// Asks logind about the process of a connection.

@@ -51,7 +51,9 @@ struct SignInPlaceTests {
         #expect(place(in: Self.manager, among: Self.local, Self.remote) == .elsewhere)
         #expect(place(root: false, in: Self.manager, among: Self.local, Self.remote) == .elsewhere)
         let ended = LoginManager.SeatSession(user: Self.user, isRemote: true, hasEnded: true)
-        #expect(place(in: Self.manager, among: Self.local, ended) == .here)
+        // Its processes may still run.
+        #expect(place(in: Self.manager, among: Self.local, ended) == .elsewhere)
+        #expect(place(session: Self.local, among: Self.local, ended) == .besideRemote)
     }
 
     @Test func `a terminal that another user's manager started may not ask`() {
@@ -67,18 +69,24 @@ struct SignInPlaceTests {
         #expect(place(in: group, among: Self.locked) == .here)
         #expect(place(in: group, among: Self.remote) == .elsewhere)
         #expect(place(in: group) == .elsewhere)
+        #expect(place(in: group, among: Self.local) == .elsewhere, "there is nothing to unlock")
+        for remote in [
+            Session(user: 110, isRemote: true, isGreeter: true),
+            Session(user: 110, seat: "", isGreeter: true),
+        ] {
+            #expect(place(in: group, among: Self.greeter, remote) == .elsewhere, "\(remote)")
+        }
     }
 
-    @Test func `other services may not ask, the console and polkit's helper may`() {
+    @Test func `other services may not ask, the console may`() {
         for unit in ["ssh.service", "sshd.service", "cron.service", "serial-getty@ttyS0.service"] {
             let group = "system.slice/\(unit)"
             #expect(place(in: group, among: Self.greeter, Self.local) == .elsewhere, "\(unit)")
         }
         #expect(place(in: "system.slice/system-getty.slice/getty@tty1.service") == .here)
+        // Another user can start it and name this user.
         let helper = "system.slice/system-polkit.slice/polkit-agent-helper@3.service"
-        #expect(place(in: helper, among: Self.local) == .here)
-        #expect(place(in: helper, among: Self.locked) == .elsewhere)
-        #expect(place(in: helper, among: Self.local, Self.remote) == .elsewhere)
+        #expect(place(in: helper, among: Self.local) == .elsewhere)
         #expect(place(in: "", among: Self.local) == .elsewhere)
         // A user chooses the names of the groups within its own slice.
         let own = "user.slice/user-1001.slice/user@1001.service/system.slice/gdm.service"
