@@ -29,7 +29,7 @@ package struct LoginRecord: Hashable, Sendable {
     }
 
     package static let maximumSealedLength = 4096
-    /// The newest copy, and the one before until a sign-in proves the newest.
+    /// The newest copy, and the last one that a sign-in has proven, until one proves the newest.
     package static let maximumWraps = 2
     private static let version = 1
     private static let maximumNameLength = 256
@@ -59,10 +59,11 @@ package struct LoginRecord: Hashable, Sendable {
         PasswordWrap.Binding(user: user, generation: generation + 1, kind: kind)
     }
 
-    /// Adds the newest copy, made with ``nextBinding``. The copy before it stays.
+    /// Adds the newest copy, made with ``nextBinding``. The oldest one stays, which a sign-in has
+    /// proven; one between them, which none has proven, is replaced.
     package mutating func add(_ wrap: PasswordWrap) {
         let new = Wrap(generation: generation + 1, wrap: wrap)
-        wraps = [new] + wraps.prefix(Self.maximumWraps - 1)
+        wraps = [new] + wraps.suffix(Self.maximumWraps - 1)
     }
 
     /// Removes the other copies, after a sign-in has opened one. Marks it as fresh.

@@ -42,6 +42,16 @@ struct BusRequester: Hashable, Sendable {
             + "(container \(String(quoted: context.container, limit: 60)))."
     }
 
+    /// The text of a sign-in: `Process 4711 asks for a finger of alice, to sign in. Its service of PAM
+    /// is “sudo”, its terminal “/dev/pts/1”.` The quoted texts come from the program.
+    func prompt(_ program: SignInService.Program) -> String {
+        let owner = String(oneLine: userName ?? "user \(user)", limit: 40)
+        let origin = process.map { "Process \($0)" } ?? "A program"
+        return "\(origin) asks for a finger of \(owner), to sign in. Its service of PAM is "
+            + "\(String(quoted: program.service, limit: 64)), its terminal "
+            + "\(String(quoted: program.terminal, limit: 64))."
+    }
+
     var isAccount: Bool { Self.isAccount(user, name: userName) }
 
     /// Whether the user is root or has an account, and is not a service. Only these users can

@@ -93,26 +93,39 @@ struct LoginConnection {
         guard let line = read(LoginRequest.maximumLength, within: Self.requestLimit),
             let (user, request) = LoginRequest.read(line)
         else { return }
-        open.withTarget(user, of: peer.user) { serve(request, for: user) }
+        serve(request, for: user)
     }
 
     private func serve(_ request: LoginRequest, for user: UInt32) {
         let (service, peer) = (service, peer)
-        let usesPassword = request.usesPassword
         guard !request.isForRootOnly || peer.user == 0,
-            run({ await service.admits(peer, for: user, usesPassword: usesPassword) }) == true
+            run({ await service.admits(peer, for: user, request) }) == true
         else { return }
-        if case .auth = request { return signIn(user) }
+        if case .auth(let service, let terminal) = request {
+            return signIn(user, .init(service: service, terminal: terminal))
+        }
         if request.takesTime { guard send(.line("wait")) else { return } }
         // A client that leaves does not interrupt a change of a record.
         let answer = run(untilClosed: false) { await service.answer(request, for: user, peer) }
         if let answer { send(answer) }
     }
 
-    private func signIn(_ user: UInt32) {
+    private func signIn(_ user: UInt32, _ program: SignInService.Program) {
+        let (service, peer) = (service, peer)
+        guard let offer = run({ await service.offer(for: user, to: peer) }) else { return }
+        guard offer.hasPIN || offer.hasFinger else {
+            send(.line(offer.line))
+            return
+        }
+        // Only those that may ask: other users' requests about the user end at once.
+        open.withTarget(user, of: peer.user) { ask(offer, user, program) }
+    }
+
+    private func ask(
+        _ offer: SignInService.Offer, _ user: UInt32, _ program: SignInService.Program
+    ) {
         let (service, peer, descriptor) = (service, peer, descriptor)
-        guard let offer = run({ await service.offer(for: user, to: peer) }),
-            send(.line(offer.line)), offer.hasPIN || offer.hasFinger,
+        guard send(.line(offer.line)),
             let line = read(LoginProof.maximumLength, within: Self.promptLimit),
             let proof = LoginProof(line)
         else { return }
@@ -121,11 +134,13 @@ struct LoginConnection {
         case .pin(let pin):
             guard offer.hasPIN else { return }
             // The TPM counts the attempt in any case.
-            answer = run(untilClosed: false) { await service.prove(pin, of: user, by: peer) }
+            answer = run(untilClosed: false) {
+                await service.prove(pin, of: user, by: peer, in: program)
+            }
         case .finger:
             guard offer.hasFinger else { return }
             answer = run {
-                await service.proveFinger(of: user, by: peer) {
+                await service.proveFinger(of: user, by: peer, in: program) {
                     Self.send(.line("touch"), to: descriptor)
                 }
             }
@@ -223,13 +238,13 @@ extension LoginRequest {
     /// Requests of the PAM module that hand out a secret, or that say what PAM accepted.
     fileprivate var isForRootOnly: Bool {
         switch self {
-        case .secret, .learned, .changed, .allow: true
+        case .secret, .learned, .changed: true
         default: false
         }
     }
 
     /// Whether it runs scrypt.
-    fileprivate var usesPassword: Bool {
+    var usesPassword: Bool {
         switch self {
         case .learned, .changed, .enrol, .renew, .release, .remove: true
         default: false
@@ -263,8 +278,6 @@ extension SignInService {
         case .release(let password): await release(password, of: user, by: peer)
         case .remove(let generation, let password):
             await remove(generation, password, of: user, by: peer)
-        case .allow: await permit(true, user, by: peer)
-        case .deny: await permit(false, user, by: peer)
         }
     }
 }

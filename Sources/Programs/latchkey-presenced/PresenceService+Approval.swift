@@ -44,9 +44,9 @@ extension PresenceService {
         done.clock?.cancel()
         switch done.goal {
         case .use(_, let message): await self.reply(message, reply)
-        case .signIn(let outcome, _):
-            outcome.yield(reply)
-            outcome.finish()
+        case .signIn(let signIn):
+            signIn.outcome.yield(reply)
+            signIn.outcome.finish()
         }
     }
 

@@ -10,6 +10,14 @@ extension PresenceService {
     /// The time for a finger. Then the user types the password.
     private static let signInLimit: Duration = .seconds(10)
 
+    /// A sign-in that waits for a finger.
+    struct SignIn {
+        let outcome: AsyncStream<Bus.Reply>.Continuation
+        let program: SignInService.Program
+        /// Called when the reader waits for the finger.
+        let onTouch: @Sendable () -> Void
+    }
+
     /// The result of a finger for the sign-in.
     enum SignInFinger: Hashable, Sendable {
         case matched
@@ -26,20 +34,31 @@ extension PresenceService {
 
     /// Verifies a finger. Supports task cancellation.
     ///
-    /// - Parameter onTouch: Called when the reader waits for the finger.
-    func verifyForSignIn(_ user: UInt32, onTouch: @escaping @Sendable () -> Void) async
-        -> SignInFinger
-    {
+    /// A user touches the reader for one request. So no finger is verified while another request of
+    /// the user waits, and a sign-in that waits ends when another request arrives.
+    ///
+    /// - Parameters:
+    ///   - process: The program that asks.
+    ///   - onTouch: Called when the reader waits for the finger.
+    func verifyForSignIn(
+        _ user: UInt32, _ process: Int32, _ program: SignInService.Program,
+        onTouch: @escaping @Sendable () -> Void
+    ) async -> SignInFinger {
         let id = nextID + 1
         nextID = id
         // Clients of the bus have unique names that begin with a colon.
         let client = "sign-in \(id)"
-        let requester = BusRequester(client: client, .init(user: user, process: nil))
+        let requester = BusRequester(client: client, .init(user: user, process: process))
         guard approvals.admit(user, at: .now), !Task.isCancelled else { return .none }
+        guard !pending.values.contains(where: { $0.requester.user == user }) else {
+            await endSignIns(of: user)
+            return .none
+        }
         let entry = ApprovalQueue.Entry(id: id, client: client, user: user)
         let (outcomes, outcome) = AsyncStream.makeStream(of: Bus.Reply.self)
+        let signIn = SignIn(outcome: outcome, program: program, onTouch: onTouch)
         pending[id] = Pending(
-            entry: entry, goal: .signIn(outcome, onTouch: onTouch), requester: requester,
+            entry: entry, goal: .signIn(signIn), requester: requester,
             arrival: .now, limit: Self.signInLimit)
         await perform(queue.enqueue(entry))
         let answer = await withTaskCancellationHandler {
@@ -53,6 +72,14 @@ extension PresenceService {
         case .failure(let error)? where error.name == PresenceWire.notRecognised.name:
             return .notMatched
         case .failure?, nil: return .none
+        }
+    }
+
+    /// Ends the sign-ins of a user that wait for a finger.
+    func endSignIns(of user: UInt32) async {
+        for request in pending.values where request.requester.user == user {
+            guard case .signIn = request.goal else { continue }
+            await perform(queue.cancel(client: request.entry.client))
         }
     }
 }

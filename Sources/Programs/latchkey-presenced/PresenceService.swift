@@ -47,7 +47,7 @@ actor PresenceService {
         /// A use of the caller's key.
         case use(ApprovalRequest, BusMessage)
         /// The sign-in to the machine.
-        case signIn(AsyncStream<Bus.Reply>.Continuation, onTouch: @Sendable () -> Void)
+        case signIn(SignIn)
     }
 
     /// A request without an answer.
@@ -291,6 +291,7 @@ actor PresenceService {
         if let lock = attempts.lock(at: .now), attempts.watchedPIN == nil {
             return await reply(message, Self.locked(lock))
         }
+        await endSignIns(of: requester.user)
         nextID += 1
         let entry = ApprovalQueue.Entry(id: nextID, client: message.sender, user: requester.user)
         pending[nextID] = Pending(
@@ -334,13 +335,17 @@ actor PresenceService {
 
     /// Reports progress to the caller and to the user's subscribers.
     func report(_ progress: FingerProgress, _ pending: Pending) async {
-        guard case .use(let request, _) = pending.goal else {
-            if case .signIn(_, let onTouch) = pending.goal, progress == .waiting { onTouch() }
-            return
+        var clients = Set(watchers.filter { $0.value == pending.requester.user }.map(\.key))
+        let text: String
+        switch pending.goal {
+        case .use(let request, _):
+            clients.insert(pending.entry.client)
+            text = pending.requester.prompt(request.context, usesPRF: !request.further.isEmpty)
+        case .signIn(let signIn):
+            if progress == .waiting { signIn.onTouch() }
+            text = pending.requester.prompt(signIn.program)
         }
-        let text = pending.requester.prompt(request.context, usesPRF: !request.further.isEmpty)
-        let watching = watchers.filter { $0.value == pending.requester.user }.map(\.key)
-        for client in Set([pending.entry.client] + watching) {
+        for client in clients {
             let target = BusTarget(
                 client, PresenceWire.path, PresenceWire.interface, PresenceWire.progress)
             // The client may have left the bus.

@@ -15,7 +15,7 @@ extension SignInService {
     {
         do throws(CommonError) {
             let opened = try await stored { (records) throws(CommonError) in
-                try Self.open(records, user, password, marksStale: true)
+                try Self.prove(records, user, password)
             }
             guard let (secret, record) = opened else { return .line("none") }
             await allow(user, sealedIn: record)
@@ -25,19 +25,14 @@ extension SignInService {
         }
     }
 
-    /// Opens a record with an accepted password, and keeps only the copy that it opened.
-    ///
-    /// - Parameter marksStale: Whether copies that it does not open are marked: the password was
-    ///   changed without them.
-    private static func open(
-        _ records: LoginRecordStore, _ user: UInt32, _ password: SecretBytes, marksStale: Bool
+    /// Opens a record with a password that PAM accepted, and keeps only the copy that it opened. If
+    /// it opens none, the password was changed without them, and they are marked.
+    private static func prove(
+        _ records: LoginRecordStore, _ user: UInt32, _ password: SecretBytes
     ) throws(CommonError) -> (secret: SecretBytes, record: LoginRecord)? {
         guard var record = try records.read(user: user) else { return nil }
         guard let (secret, index) = try record.open(password: password) else {
-            if marksStale, record.wraps.contains(where: { !$0.isStale }) {
-                record.markStale()
-                _ = try records.write(record)
-            }
+            try markStale(record, in: records)
             return nil
         }
         if record.wraps.count > 1 || record.wraps[index].isStale {
@@ -47,14 +42,21 @@ extension SignInService {
         return (secret, record)
     }
 
+    private static func markStale(_ record: LoginRecord, in records: LoginRecordStore)
+        throws(CommonError)
+    {
+        guard record.wraps.contains(where: { !$0.isStale }) else { return }
+        var record = record
+        record.markStale()
+        _ = try records.write(record)
+    }
+
     /// A PIN that was set after the record was sealed is not allowed: any program can remove the
     /// index of a PIN and set a first one.
     private func allow(_ user: UInt32, sealedIn record: LoginRecord) async {
-        guard let sealed = record.sealed, authority.isCurrent(Data(sealed), of: user),
-            authority.signIn(of: user)?.hasPIN != true
-        else { return }
+        guard let sealed = record.sealed, authority.signIn(of: user)?.hasPIN != true else { return }
         do throws(KeystoreError) {
-            try await authority.allowSignIn(of: user)
+            guard try await authority.allowSignIn(of: user, sealedIn: Data(sealed)) else { return }
             log.notice("the sign-in with the PIN is allowed", metadata: ["uid": "\(user)"])
         } catch {
             log.error(
@@ -64,14 +66,19 @@ extension SignInService {
     }
 
     /// PAM changed the password. The old copy stays until a sign-in opens the new one.
+    ///
+    /// - Returns: `done`, `none` without a record, or `failed` if there is no copy under the new
+    ///   password.
     func changed(
         from old: SecretBytes, to new: SecretBytes, of user: UInt32, by peer: PeerCredentials
     ) async -> SecretBytes {
         do throws(CommonError) {
             return try await stored { (records) throws(CommonError) in
-                guard var record = try records.read(user: user),
-                    let (secret, index) = try record.open(password: old)
-                else { return .line("none") }
+                guard var record = try records.read(user: user) else { return .line("none") }
+                guard let (secret, index) = try record.open(password: old) else {
+                    try Self.markStale(record, in: records)
+                    return .line("failed")
+                }
                 record.keepOnly(index)
                 record.add(
                     try PasswordWrap(secret, password: new, binding: record.nextBinding))
@@ -79,7 +86,8 @@ extension SignInService {
                 return .line("done")
             }
         } catch {
-            return failed(error, user, peer)
+            _ = failed(error, user, peer)
+            return .line("failed")
         }
     }
 
@@ -127,7 +135,7 @@ extension SignInService {
         } catch { return failed(error, user, peer) }
         let sealed: Data
         do throws(KeystoreError) {
-            sealed = try await seal(secret, pin, of: user)
+            sealed = try await authority.sealForSignIn(secret, with: pin, of: user)
         } catch { return refused(error, user, peer) }
         do throws(CommonError) {
             let record = try await stored { (records) throws(CommonError) in
@@ -147,37 +155,43 @@ extension SignInService {
         } catch { return failed(error, user, peer) }
     }
 
-    /// Seals the secret again under the PIN that is set now, for a user who knows it and the login
-    /// password.
+    /// Completes the copies of the secret. The password opens it for a new PIN, under which it is
+    /// sealed again; or the PIN opens it for a new password, under which a copy is added. Nothing is
+    /// removed: PAM has not accepted this password.
     func renew(
         _ password: SecretBytes, _ pin: PIN, of user: UInt32, by peer: PeerCredentials
     ) async -> SecretBytes {
-        let found: (secret: SecretBytes, record: LoginRecord)?
+        let found: (record: LoginRecord, secret: SecretBytes?)?
         do throws(CommonError) {
-            found = try await stored { (records) throws(CommonError) in
-                try Self.open(records, user, password, marksStale: false)
+            found = try await stored {
+                (records) throws(CommonError) -> (record: LoginRecord, secret: SecretBytes?)? in
+                guard let record = try records.read(user: user) else { return nil }
+                return (record, try record.open(password: password)?.secret)
             }
         } catch { return failed(error, user, peer) }
-        guard let (secret, record) = found else { return .line("error", "password") }
-        let sealed: Data
+        guard let (record, opened) = found else { return .line("error", "absent") }
+        var sealed = record.sealed
+        var unwrapped: SecretBytes?
         do throws(KeystoreError) {
-            sealed = try await seal(secret, pin, of: user)
+            if let opened {
+                sealed = Array(try await authority.sealForSignIn(opened, with: pin, of: user))
+            } else if let sealed {
+                unwrapped = try await authority.open(Data(sealed), with: pin, of: user)
+            }
         } catch { return refused(error, user, peer) }
+        guard opened != nil || unwrapped != nil else { return .line("error", "password") }
         do throws(CommonError) {
-            let written = try await stored { (records) throws(CommonError) in
+            let written = try await stored { [sealed, unwrapped] (records) throws(CommonError) in
                 var record = record
-                record.sealed = Array(sealed)
+                record.sealed = sealed
+                if let secret = unwrapped {
+                    record.add(
+                        try PasswordWrap(secret, password: password, binding: record.nextBinding))
+                }
                 return try records.write(record)
             }
             return .line("done", "\(written.generation)")
         } catch { return failed(error, user, peer) }
-    }
-
-    private func seal(_ secret: SecretBytes, _ pin: PIN, of user: UInt32)
-        async throws(KeystoreError) -> Data
-    {
-        try await authority.checkPIN(pin, of: user)
-        return try await authority.sealForSignIn(secret, of: user)
     }
 
     func activate(_ generation: UInt64, of user: UInt32, by peer: PeerCredentials) async
@@ -213,7 +227,8 @@ extension SignInService {
         } catch { return failed(error, user, peer) }
     }
 
-    /// Deletes the record and ends the sign-in.
+    /// Ends the sign-in and deletes the record, in this order: a record without the permission
+    /// allows nothing.
     ///
     /// - Parameter password: nil only for root.
     func remove(
@@ -229,29 +244,20 @@ extension SignInService {
                 if let password, try record.open(password: password) == nil {
                     return .line("error", "password")
                 }
-                try records.remove(user: user, generation: generation)
                 return nil
             }
             if let refusal { return refusal }
-            log.notice("a keyring's record was removed", metadata: Self.about(user, peer))
-            return await permit(false, user, by: peer)
         } catch { return failed(error, user, peer) }
-    }
-
-    /// Allows or ends the sign-in. Only root allows it.
-    func permit(_ isAllowed: Bool, _ user: UInt32, by peer: PeerCredentials) async -> SecretBytes {
-        guard !isAllowed || peer.user == 0 else { return .line("error", "invalid") }
         do throws(KeystoreError) {
-            if isAllowed {
-                try await authority.allowSignIn(of: user)
-            } else {
-                try await authority.denySignIn(of: user)
-            }
-            log.notice(
-                "the sign-in was \(isAllowed ? "allowed" : "ended")",
-                metadata: Self.about(user, peer))
-            return .line("done", "0")
+            try await authority.denySignIn(of: user)
         } catch { return refused(error, user, peer) }
+        do throws(CommonError) {
+            try await stored { (records) throws(CommonError) in
+                try records.remove(user: user, generation: generation)
+            }
+            log.notice("a keyring's record was removed", metadata: Self.about(user, peer))
+            return .line("done", "0")
+        } catch { return failed(error, user, peer) }
     }
 
     // MARK: Errors

@@ -10,9 +10,8 @@ import Logging
 /// The answers at the socket of the sign-in. The kernel identifies the caller: root may name any
 /// user, every other user only itself. Only root gets a handle for the secret of a keyring.
 ///
-/// A user signs in with a PIN only after root allowed it, or after PAM accepted the login password
-/// and it opened the user's record: any program of the user can set a first PIN, but does not know
-/// the login password.
+/// A user signs in with a PIN only after PAM accepted the login password and it opened the user's
+/// record: any program of the user can set a first PIN, but does not know the login password.
 actor SignInService {
     /// The time until the first answer. PAM waits one second.
     private static let firstAnswer: Duration = .milliseconds(700)
@@ -36,6 +35,12 @@ actor SignInService {
     private struct Target: Hashable {
         let user: UInt32
         let isByRoot: Bool
+    }
+
+    /// What a program of PAM states about itself.
+    struct Program: Hashable, Sendable {
+        let service: String
+        let terminal: String
     }
 
     /// The proofs that a user may give now.
@@ -74,12 +79,22 @@ actor SignInService {
     // MARK: Limits
 
     /// Whether the request may be served. The kernel states the peer.
-    func admits(_ peer: PeerCredentials, for user: UInt32, usesPassword: Bool) -> Bool {
+    ///
+    /// A PAM program of any user can name any user, so root's `auth` counts only when it may ask;
+    /// and a secret or a changed password must not be lost because of the others.
+    func admits(_ peer: PeerCredentials, for user: UInt32, _ request: LoginRequest) -> Bool {
+        guard user != 0, peer.user == 0 || peer.user == user, isNamed(user) else { return false }
         let target = Target(user: user, isByRoot: peer.user == 0)
-        return user != 0 && (peer.user == 0 || peer.user == user)
-            && (peer.user == 0 || byPeer.admit(peer.user, at: .now))
+        if peer.user == 0 {
+            switch request {
+            case .auth, .secret, .changed: return true
+            case .learned: return passwords.admit(target, at: .now)
+            default: break
+            }
+        }
+        return (peer.user == 0 || byPeer.admit(peer.user, at: .now))
             && byTarget.admit(target, at: .now)
-            && (!usesPassword || passwords.admit(target, at: .now)) && isNamed(user)
+            && (!request.usesPassword || passwords.admit(target, at: .now))
     }
 
     // MARK: Signing in
@@ -92,7 +107,9 @@ actor SignInService {
         let place = await Self.answer(within: Self.firstAnswer, or: .elsewhere) {
             await SignInPlace.of(peer, for: user, on: bus)
         }
-        guard place != .elsewhere else { return refusal }
+        guard place != .elsewhere,
+            peer.user != 0 || byTarget.admit(Target(user: user, isByRoot: true), at: .now)
+        else { return refusal }
         let hasFinger =
             place == .here
             ? await Self.answer(within: Self.firstAnswer / 4, or: false) {
@@ -107,17 +124,19 @@ actor SignInService {
     /// Checks the PIN. For root, the opening of the user's secret is the check.
     ///
     /// - Returns: The line for the client.
-    func prove(_ pin: PIN, of user: UInt32, by peer: PeerCredentials) async -> SecretBytes {
+    func prove(
+        _ pin: PIN, of user: UInt32, by peer: PeerCredentials, in program: Program
+    ) async -> SecretBytes {
         let record = peer.user == 0 ? await record(of: user) : nil
         do throws(KeystoreError) {
             let secret = try await authority.signIn(
                 of: user, with: pin, opening: record?.sealed.map { Data($0) })
-            log.notice("a PIN was right", metadata: Self.about(user, peer))
+            log.notice("a PIN was right", metadata: Self.about(user, peer, program))
             return yes(secret, of: record, for: user, peer)
         } catch {
             log.notice(
                 "a PIN was refused",
-                metadata: Self.about(user, peer, reason: error.reason))
+                metadata: Self.about(user, peer, program, reason: error.reason))
             return Self.refusal(error)
         }
     }
@@ -126,16 +145,17 @@ actor SignInService {
     ///
     /// - Returns: The line for the client.
     func proveFinger(
-        of user: UInt32, by peer: PeerCredentials, onTouch: @escaping @Sendable () -> Void
+        of user: UInt32, by peer: PeerCredentials, in program: Program,
+        onTouch: @escaping @Sendable () -> Void
     ) async -> SecretBytes {
-        switch await presence.verifyForSignIn(user, onTouch: onTouch) {
+        switch await presence.verifyForSignIn(user, peer.process, program, onTouch: onTouch) {
         case .notMatched: return .line("no")
         case .none: return .line("none")
         case .matched: break
         }
         // The permission may have ended during the wait.
         guard authority.signIn(of: user) != nil else { return .line("none") }
-        log.notice("a finger was right", metadata: Self.about(user, peer))
+        log.notice("a finger was right", metadata: Self.about(user, peer, program))
         let record = peer.user == 0 ? await record(of: user) : nil
         var secret: SecretBytes?
         if let sealed = record?.sealed {
@@ -212,10 +232,14 @@ actor SignInService {
         }
     }
 
-    static func about(_ user: UInt32, _ peer: PeerCredentials, reason: String? = nil)
-        -> Logger.Metadata
-    {
+    static func about(
+        _ user: UInt32, _ peer: PeerCredentials, _ program: Program? = nil, reason: String? = nil
+    ) -> Logger.Metadata {
         var about: Logger.Metadata = ["uid": "\(user)", "pid": "\(peer.process)"]
+        if let program {
+            about["service"] = "\(program.service)"
+            about["tty"] = "\(program.terminal)"
+        }
         if let reason { about["reason"] = "\(reason)" }
         return about
     }

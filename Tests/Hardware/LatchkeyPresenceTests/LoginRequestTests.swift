@@ -43,7 +43,7 @@ struct LoginRequestTests {
         "auth +1 a b", "auth 4294967295 a b", "auth 4294967296 a b",
         "auth 18446744073709551616 a b", "AUTH 1000 a b", "auth 1000 a\u{7f} b", "auth 1000 ä b",
         "secret 1000 abc", "learned 1000 ", "learned 1000 6", "learned 1000 6G", "learned 1000 6A",
-        "activate 1000 01", "activate 1000 x", "status 1000 x", "allow 1000 1", "remove 1000 1",
+        "activate 1000 01", "activate 1000 x", "status 1000 x", "allow 1000", "remove 1000 1",
         "enrol 1000 61 gnome 00 61 123", "enrol 1000 61 gnome 00 61 12345678901234567",
         "enrol 1000 61 gnome 00 61 12a4", "enrol 1000 61 gnome 0 61 1234", "unknown 1000",
     ])

@@ -24,7 +24,7 @@ struct SignInAuthorityTests {
             let wire = Wire()
             let authority = try await wire.authority(tpm, in: directory.path)
             try await authority.setPIN(right, of: user)
-            if allowed { try await authority.allowSignIn(of: user) }
+            if allowed { try await authority.allowSignIn(of: user, with: right) }
             wire.forget()
             try await body(authority, wire, directory.path)
             try Scene.expectNothingLoaded("after the test")
@@ -44,7 +44,8 @@ struct SignInAuthorityTests {
         async throws
     {
         try await Self.with { authority, wire, _ in
-            let sealed = try await authority.sealForSignIn(Self.secret, of: Self.user)
+            let sealed = try await authority.sealForSignIn(
+                Self.secret, with: Self.right, of: Self.user)
             wire.forget()
             let opened = try await authority.signIn(
                 of: Self.user, with: Self.right, opening: sealed)
@@ -60,7 +61,8 @@ struct SignInAuthorityTests {
 
     @Test func `opening a secret after a finger takes seven commands`() async throws {
         try await Self.with { authority, wire, _ in
-            let sealed = try await authority.sealForSignIn(Self.secret, of: Self.user)
+            let sealed = try await authority.sealForSignIn(
+                Self.secret, with: Self.right, of: Self.user)
             wire.forget()
             #expect(try await authority.openAfterFinger(sealed, of: Self.user) == Self.secret)
             #expect(
@@ -76,7 +78,8 @@ struct SignInAuthorityTests {
         async throws
     {
         try await Self.with { authority, wire, _ in
-            let sealed = try await authority.sealForSignIn(Self.secret, of: Self.user)
+            let sealed = try await authority.sealForSignIn(
+                Self.secret, with: Self.right, of: Self.user)
             try await authority.work { (tpm, store) in
                 let handle = try #require(try tpm.authorityHandle(store))
                 let key = try TPMObject(
@@ -92,7 +95,9 @@ struct SignInAuthorityTests {
     func `wrong PINs are counted for the user alone, and lock the PIN`(_ opens: Bool) async throws {
         try await Self.with { authority, _, _ in
             let sealed =
-                opens ? try await authority.sealForSignIn(Self.secret, of: Self.user) : nil
+                opens
+                ? try await authority.sealForSignIn(Self.secret, with: Self.right, of: Self.user)
+                : nil
             func attempt(_ pin: PIN) async -> KeystoreError? {
                 await Scene.error { () async throws(KeystoreError) in
                     _ = try await authority.signIn(of: Self.user, with: pin, opening: sealed)
@@ -106,7 +111,7 @@ struct SignInAuthorityTests {
             #expect(await attempt(Self.wrong)?.code == .lockedOut)
             #expect(await attempt(Self.right)?.code == .lockedOut)
             try await authority.setPIN(Self.right, of: 1001)
-            try await authority.allowSignIn(of: 1001)
+            try await authority.allowSignIn(of: 1001, with: Self.right)
             #expect(try await authority.signIn(of: 1001, with: Self.right, opening: nil) == nil)
             if let sealed {
                 #expect(try await authority.openAfterFinger(sealed, of: Self.user) == Self.secret)
@@ -124,7 +129,7 @@ struct SignInAuthorityTests {
             #expect(error?.code == .refused)
             #expect(wire.codes == [], "the PIN is not sent")
             #expect(authority.signIn(of: Self.user) == nil)
-            try await authority.allowSignIn(of: Self.user)
+            try await authority.allowSignIn(of: Self.user, with: Self.right)
             #expect(authority.signIn(of: Self.user)?.hasPIN == true)
             try await authority.denySignIn(of: Self.user)
             #expect(authority.signIn(of: Self.user) == nil)
@@ -136,11 +141,9 @@ struct SignInAuthorityTests {
         async throws
     {
         try await Self.with { authority, _, _ in
-            let sealed = try await authority.sealForSignIn(Self.secret, of: Self.user)
-            try await authority.work { (tpm, store) in
-                let pin = try #require(store.user(Self.user).pin)
-                try tpm.execute(NVUndefineSpace(try NVIndex(unmarshalling: pin.publicArea)))
-            }
+            let sealed = try await authority.sealForSignIn(
+                Self.secret, with: Self.right, of: Self.user)
+            try await authority.removePIN(of: Self.user)
             try await authority.setPIN(Self.wrong, of: Self.user)
             #expect(authority.signIn(of: Self.user)?.hasPIN == false)
             let error = await Scene.error { () async throws(KeystoreError) in
@@ -149,9 +152,55 @@ struct SignInAuthorityTests {
             #expect(error?.code == .refused)
             #expect(!authority.isCurrent(sealed, of: Self.user))
             // The permission for it opens nothing that was sealed under the other PIN.
-            try await authority.allowSignIn(of: Self.user)
+            try await authority.allowSignIn(of: Self.user, with: Self.wrong)
             #expect(
                 try await authority.signIn(of: Self.user, with: Self.wrong, opening: sealed) == nil)
+        }
+    }
+
+    /// It removes the index after the user typed the PIN, and sets its own before the secret is
+    /// sealed.
+    @Test func `a secret is sealed only under the PIN that was checked`() async throws {
+        try await Self.with { authority, wire, _ in
+            try await authority.removePIN(of: Self.user)
+            try await authority.setPIN(Self.wrong, of: Self.user)
+            wire.forget()
+            let error = await Scene.error { () async throws(KeystoreError) in
+                _ = try await authority.sealForSignIn(
+                    Self.secret, with: Self.right, of: Self.user)
+            }
+            #expect(error?.code == .wrongProof)
+            #expect(!wire.codes.contains(.create), "the secret is not sent")
+        }
+    }
+
+    /// The password is checked before, and takes time.
+    @Test func `a PIN that was replaced meanwhile is not allowed`() async throws {
+        try await Self.with(allowed: false) { authority, _, _ in
+            let sealed = try await authority.sealForSignIn(
+                Self.secret, with: Self.right, of: Self.user)
+            try await authority.removePIN(of: Self.user)
+            #expect(authority.isCurrent(sealed, of: Self.user), "the broker does not know it yet")
+            #expect(try await !authority.allowSignIn(of: Self.user, sealedIn: sealed))
+            try await authority.setPIN(Self.wrong, of: Self.user)
+            #expect(try await !authority.allowSignIn(of: Self.user, sealedIn: sealed))
+            #expect(authority.signIn(of: Self.user) == nil)
+        }
+    }
+
+    @Test func `a PIN that may not sign in opens the secret for another copy`() async throws {
+        try await Self.with(allowed: false) { authority, _, _ in
+            let sealed = try await authority.sealForSignIn(
+                Self.secret, with: Self.right, of: Self.user)
+            #expect(
+                try await authority.open(sealed, with: Self.right, of: Self.user) == Self.secret)
+            let error = await Scene.error { () async throws(KeystoreError) in
+                _ = try await authority.open(sealed, with: Self.wrong, of: Self.user)
+            }
+            #expect(error?.code == .wrongProof)
+            try await authority.removePIN(of: Self.user)
+            try await authority.setPIN(Self.wrong, of: Self.user)
+            #expect(try await authority.open(sealed, with: Self.wrong, of: Self.user) == nil)
         }
     }
 
@@ -159,8 +208,8 @@ struct SignInAuthorityTests {
     {
         try await Self.with { authority, _, _ in
             try await authority.setPIN(Self.right, of: 1001)
-            try await authority.allowSignIn(of: 1001)
-            let sealed = try await authority.sealForSignIn(Self.secret, of: 1001)
+            try await authority.allowSignIn(of: 1001, with: Self.right)
+            let sealed = try await authority.sealForSignIn(Self.secret, with: Self.right, of: 1001)
             #expect(!authority.isCurrent(sealed, of: Self.user))
             #expect(
                 try await authority.signIn(of: Self.user, with: Self.right, opening: sealed) == nil)
@@ -181,7 +230,8 @@ struct SignInAuthorityTests {
         async throws
     {
         try await Self.with { authority, wire, directory in
-            let sealed = try await authority.sealForSignIn(Self.secret, of: Self.user)
+            let sealed = try await authority.sealForSignIn(
+                Self.secret, with: Self.right, of: Self.user)
             let later = try await wire.authority(try SoftwareTPM.current, in: directory)
             #expect(
                 try await later.signIn(of: Self.user, with: Self.right, opening: sealed)
@@ -206,7 +256,8 @@ struct SignInAuthorityTests {
     /// For example after the TPM was cleared: the wrap under the password remains.
     @Test func `the right PIN signs in also if the TPM does not open the secret`() async throws {
         try await Self.with { authority, _, _ in
-            let sealed = try await authority.sealForSignIn(Self.secret, of: Self.user)
+            let sealed = try await authority.sealForSignIn(
+                Self.secret, with: Self.right, of: Self.user)
             var blob = try JSONDecoder().decode(SignInBlob.self, from: sealed)
             blob = SignInBlob(
                 publicArea: blob.publicArea,
@@ -231,6 +282,20 @@ extension PIN {
 }
 
 extension ApprovalAuthority {
+    /// Allows the PIN by a secret that is sealed under it.
+    fileprivate func allowSignIn(of user: UInt32, with pin: PIN) async throws {
+        let sealed = try await sealForSignIn(.random(count: 32), with: pin, of: user)
+        #expect(try await allowSignIn(of: user, sealedIn: sealed))
+    }
+
+    /// Removes the index of the PIN, as a program with access to the TPM can.
+    fileprivate func removePIN(of user: UInt32) async throws {
+        try await work { (tpm, store) in
+            let pin = try #require(store.user(user).pin)
+            try tpm.execute(NVUndefineSpace(try NVIndex(unmarshalling: pin.publicArea)))
+        }
+    }
+
     /// Sets the first PIN, as the user's programs do.
     func setPIN(_ pin: PIN, of user: UInt32) async throws {
         let unset = try await makePIN(for: user)

@@ -52,6 +52,15 @@ import Testing
         record = try store.write(record)
         #expect(try record.open(password: new)?.index == 0)
         #expect(try record.open(password: Self.password)?.index == 1)
+        // The copy between them, which no sign-in has proven, is replaced.
+        record.add(
+            try PasswordWrap(
+                quick: secret, password: SecretBytes("other".utf8), binding: record.nextBinding))
+        record = try store.write(record)
+        record.add(try PasswordWrap(quick: secret, password: new, binding: record.nextBinding))
+        record = try store.write(record)
+        #expect(try record.open(password: SecretBytes("other".utf8)) == nil)
+        #expect(try record.open(password: Self.password)?.index == 1)
         record.markStale()
         record.keepOnly(0)
         record = try store.write(record)

@@ -13,14 +13,12 @@ package enum LoginRequest: Sendable {
     case changed(old: SecretBytes, new: SecretBytes)
     case status
     case enrol(kind: String, secret: SecretBytes, password: SecretBytes, pin: PIN)
-    /// Seals the secret under the PIN that is set now.
+    /// Seals the secret under the PIN that is set now, or adds a copy under the password.
     case renew(password: SecretBytes, pin: PIN)
     case activate(generation: UInt64)
     case release(password: SecretBytes)
     /// - Parameter password: nil for a request of root without it.
     case remove(generation: UInt64, password: SecretBytes?)
-    case allow
-    case deny
 
     /// The maximum length of a line in bytes, without its end.
     package static let maximumLength = 2400
@@ -68,14 +66,13 @@ package enum LoginRequest: Sendable {
             self = .release(password: password)
         case ("remove", 2):
             guard let generation = words[0].number else { return nil }
-            guard words[1].text != "-" else {
+            // Compared as bytes: a text of a password would stay in memory.
+            guard words[1].bytes != SecretBytes("-".utf8) else {
                 self = .remove(generation: generation, password: nil)
                 return
             }
             guard let password = words[1].password else { return nil }
             self = .remove(generation: generation, password: password)
-        case ("allow", 0): self = .allow
-        case ("deny", 0): self = .deny
         default: return nil
         }
     }

@@ -5,9 +5,12 @@ internal import TPM2
 /// Sign-in to the machine. The TPM checks the PIN; for a finger, the broker's word is the yes. A
 /// secret of the user, for example that of a keyring, is opened by the TPM after either.
 ///
-/// Any program of a user can set the user's first PIN, so a PIN signs in only after root allowed
-/// it. The permission names the index of the PIN: one that was removed and made again has another
-/// Name.
+/// Any program of a user can set the user's first PIN, so a PIN signs in only after PAM accepted the
+/// login password and it opened a secret that is sealed under that PIN. The permission names the
+/// index of the PIN: one that was removed and made again has another Name.
+///
+/// Another program can replace the index between two calls. So each call finds the PIN, and compares
+/// it with what it relies on, in one piece of work.
 extension ApprovalAuthority {
     /// Whether a user can sign in, as the broker recorded it. It uses no command of the TPM.
     package func signIn(of user: UInt32) -> SignInPermission? {
@@ -16,17 +19,21 @@ extension ApprovalAuthority {
         return SignInPermission(hasPIN: signIn.pin != nil && signIn.pin == record.pin?.publicArea)
     }
 
-    /// Allows the sign-in with a finger, and with the PIN that is set now. The caller has verified
-    /// that root, or the user's login password, permits it.
+    /// Allows the sign-in with a finger, and with the PIN that is set now, if the secret is sealed
+    /// under it. The caller has verified that the user's login password opens the secret.
     ///
-    /// - Returns: The permission that replaces an earlier one.
-    @discardableResult
-    package func allowSignIn(of user: UInt32) async throws(KeystoreError) -> SignInPermission {
+    /// - Parameter sealed: From ``sealForSignIn(_:with:of:)``.
+    /// - Returns: Whether the sign-in is allowed. If not, nothing changed.
+    package func allowSignIn(of user: UInt32, sealedIn sealed: Data) async throws(KeystoreError)
+        -> Bool
+    {
         do throws(KeystoreError) {
             return try await work { (tpm, store) in
-                let pin = try tpm.settledPIN(of: user, store)?.publicArea
-                try store.update(user) { $0.signIn = AuthorityState.SignIn(pin: pin) }
-                return SignInPermission(hasPIN: pin != nil)
+                guard let pin = try tpm.settledPIN(of: user, store),
+                    try Self.current(sealed, of: user, pin, store) != nil
+                else { return false }
+                try store.update(user) { $0.signIn = AuthorityState.SignIn(pin: pin.publicArea) }
+                return true
             }
         } catch { throw error.during("allow the sign-in of a user") }
     }
@@ -40,8 +47,8 @@ extension ApprovalAuthority {
 
     /// Signs in with the PIN. If there is a sealed secret, opening it is the check of the PIN.
     ///
-    /// - Parameter sealed: From ``sealForSignIn(_:of:)``. One that was sealed under other terms is
-    ///   not opened.
+    /// - Parameter sealed: From ``sealForSignIn(_:with:of:)``. One that was sealed under other terms
+    ///   is not opened.
     /// - Returns: The secret; nil without one, or if the TPM does not open it after the right PIN.
     /// - Throws: `KeystoreError` with code `wrongProof`, `lockedOut`, or `refused` if the user may
     ///   not sign in with a PIN.
@@ -54,7 +61,7 @@ extension ApprovalAuthority {
                     code: .refused, reason: "the user may not sign in with a PIN",
                     recovery: "Use the password.")
             }
-            let blob = try current(sealed, of: user)
+            let blob = try Self.current(sealed, of: user, record, store)
             return try await work { (tpm, store) in
                 guard let blob else {
                     try tpm.check(pin, of: record, store)
@@ -77,7 +84,8 @@ extension ApprovalAuthority {
                     code: .refused, reason: "the user may not sign in",
                     recovery: "Use the password.")
             }
-            guard let blob = try current(sealed, of: user), let record = store.user(user).pin
+            guard let record = store.user(user).pin,
+                let blob = try Self.current(sealed, of: user, record, store)
             else { return nil }
             return try await work { (tpm, store) in
                 try tpm.open(blob, byFingerOf: user, record, store)
@@ -85,29 +93,18 @@ extension ApprovalAuthority {
         } catch { throw error.during("open a secret after a finger") }
     }
 
-    /// Checks the PIN that is set now, also if it may not sign in.
-    ///
-    /// - Throws: `KeystoreError` with code `wrongProof`, `lockedOut`, or `notFound` without a PIN.
-    package func checkPIN(_ pin: PIN, of user: UInt32) async throws(KeystoreError) {
-        do throws(KeystoreError) {
-            try await work { (tpm, store) in
-                guard let record = try tpm.settledPIN(of: user, store) else { throw Self.noPIN }
-                try tpm.check(pin, of: record, store)
-            }
-        } catch { throw error.during("check the PIN") }
-    }
-
-    /// Seals a secret under the PIN that is set now or the broker's approval for the user, and
+    /// Checks the PIN, seals a secret under the same PIN or the broker's approval for the user, and
     /// opens it once.
     ///
     /// - Returns: The sealed secret, less than 4096 bytes.
-    /// - Throws: `KeystoreError` with code `notFound` without a PIN.
-    package func sealForSignIn(_ secret: SecretBytes, of user: UInt32) async throws(KeystoreError)
-        -> Data
-    {
+    /// - Throws: `KeystoreError` with code `wrongProof`, `lockedOut`, or `notFound` without a PIN.
+    package func sealForSignIn(
+        _ secret: SecretBytes, with pin: PIN, of user: UInt32
+    ) async throws(KeystoreError) -> Data {
         do throws(KeystoreError) {
             return try await work { (tpm, store) in
                 guard let record = try tpm.settledPIN(of: user, store) else { throw Self.noPIN }
+                try tpm.check(pin, of: record, store)
                 let blob = try tpm.seal(secret, for: user, record, store)
                 guard try tpm.open(blob, byFingerOf: user, record, store) == secret else {
                     throw KeystoreError.damaged("the sealed secret does not open")
@@ -117,19 +114,39 @@ extension ApprovalAuthority {
         } catch { throw error.during("seal a secret for the sign-in") }
     }
 
+    /// Opens a secret with the PIN, also one that may not sign in.
+    ///
+    /// - Returns: nil if it is not sealed under the PIN that is set now, or the TPM does not open it.
+    /// - Throws: `KeystoreError` with code `wrongProof`, `lockedOut`, or `notFound` without a PIN.
+    package func open(_ sealed: Data, with pin: PIN, of user: UInt32) async throws(KeystoreError)
+        -> SecretBytes?
+    {
+        do throws(KeystoreError) {
+            return try await work { (tpm, store) in
+                guard let record = try tpm.settledPIN(of: user, store) else { throw Self.noPIN }
+                guard let blob = try Self.current(sealed, of: user, record, store) else {
+                    return nil
+                }
+                return try tpm.open(blob, with: pin, of: record, user, store)
+            }
+        } catch { throw error.during("open a secret with the PIN") }
+    }
+
     /// Whether a secret was sealed by this broker's key under the PIN that the user has now.
     package func isCurrent(_ sealed: Data, of user: UInt32) -> Bool {
-        (try? current(sealed, of: user)) != nil
+        guard let pin = store.user(user).pin else { return false }
+        return (try? Self.current(sealed, of: user, pin, store)) != nil
     }
 
     /// - Returns: nil for no secret, and for one that was sealed under other terms.
     /// - Throws: `KeystoreError` with code `damaged` for bytes that are no sealed secret.
-    private func current(_ sealed: Data?, of user: UInt32) throws(KeystoreError) -> SignInBlob? {
+    private static func current(
+        _ sealed: Data?, of user: UInt32, _ pin: AuthorityState.UserPIN, _ store: AuthorityStore
+    ) throws(KeystoreError) -> SignInBlob? {
         guard let sealed else { return nil }
         guard let blob = try? JSONDecoder().decode(SignInBlob.self, from: sealed),
             blob.version == SignInBlob.currentVersion
         else { throw .damaged("the sealed secret cannot be decoded") }
-        guard let pin = store.user(user).pin else { return nil }
         do {
             let branches = try SignInBlob.branches(for: user, pin, store)
             let template = KeyTemplates.signInSecret(PolicyDigest.or(branches)?.bytes ?? [])

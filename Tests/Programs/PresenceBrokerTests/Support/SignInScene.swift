@@ -83,8 +83,7 @@ struct SignInScene {
     /// earlier one, as a program with access to the TPM can.
     func setPIN(_ text: String) async throws {
         await broker.stop()
-        let authority = try await ApprovalAuthority(
-            tcti: SoftwareTPM.current.tcti, directory: broker.stateDirectory.path)
+        let authority = try await authority()
         let pin = try PIN(text)
         try await authority.work { (tpm, store) in
             guard let earlier = store.user(Self.user).pin else { return }
@@ -99,6 +98,21 @@ struct SignInScene {
                 under: StorageRoot(anchor: store.existing.root))
         }
         try await broker.start()
+    }
+
+    /// Allows the user's PIN while the broker does not run, without a record.
+    func allow() async throws {
+        await broker.stop()
+        let authority = try await authority()
+        let sealed = try await authority.sealForSignIn(
+            .random(count: 32), with: PIN(Self.pin), of: Self.user)
+        try #require(await authority.allowSignIn(of: Self.user, sealedIn: sealed))
+        try await broker.start()
+    }
+
+    private func authority() async throws -> ApprovalAuthority {
+        try await ApprovalAuthority(
+            tcti: SoftwareTPM.current.tcti, directory: broker.stateDirectory.path)
     }
 
     /// Sets a property of the user's session.

@@ -1,0 +1,67 @@
+import Foundation
+import Glibc
+import LatchkeySimulators
+import LatchkeyTestSupport
+import LatchkeyTesting
+import Testing
+
+/// Sign-in with a finger at the virtual reader.
+@Suite(
+    .requires(program: "cc"), .requires(program: "pamtester"), .requires(program: "unshare"),
+    .requires(program: "dbus-daemon"), .requires(program: "fprintd-enroll"),
+    .requires(program: "gdbus"),
+    .enabled(if: geteuid() == 0, "needs root, for accounts of its own"), .softwareTPM,
+    .virtualFinger)
+struct FingerSignInTests {
+    @Test func `a finger signs in and opens the keyring, and another finger does not`() async throws
+    {
+        let reader = try VirtualFingerprintReader.current
+        try await reader.enroll(.rightIndex, as: "mine", for: SignInScene.name)
+        try await SignInScene.with(
+            busAddress: reader.busAddress, prints: reader.printsDirectory
+        ) { scene in
+            let secret = String(repeating: "3c", count: 32)
+            let password = PAMScene.password.utf8.map { String($0, radix: 16) }.joined()
+            try await scene.check(
+                "enrol 1 61 gnome \(secret) \(password) \(SignInScene.pin)", answers: ["done 1"])
+            try await scene.allow()
+            async let signedIn = scene.signIn(typing: "", then: ["open_session"])
+            try await reader.present(.finger("mine"))
+            let outcome = try await signedIn
+            #expect(outcome.isSuccess, "\(outcome.text)")
+            #expect(outcome.text.contains("Place your finger on the reader."))
+            #expect(try await scene.pam.opened().contains(secret))
+            async let refused = scene.signIn(typing: "", "nothing")
+            try await reader.present(.finger("another"))
+            let other = try await refused
+            #expect(!other.isSuccess && other.text.contains("not recognized"), "\(other.text)")
+        }
+    }
+
+    /// A program that waits in the background must not get the finger for another request.
+    @Test func `another request of the user ends a sign-in that waits for a finger`() async throws {
+        let reader = try VirtualFingerprintReader.current
+        try await reader.enroll(.rightIndex, as: "mine", for: SignInScene.name)
+        try await SignInScene.with(
+            busAddress: reader.busAddress, prints: reader.printsDirectory
+        ) { scene in
+            try await scene.allow()
+            let first = try RunningProgram(
+                URL(filePath: "/usr/bin/python3"),
+                [
+                    "-c",
+                    """
+                    import socket, sys
+                    s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
+                    f = s.makefile("rwb", buffering=0); f.write(b"auth 1 test -\\n")
+                    print(f.readline(), flush=True); f.write(b"finger\\n")
+                    print(f.readline(), flush=True); print("then", f.readline(), flush=True)
+                    """, scene.pam.socket,
+                ])
+            _ = await first.output { $0.contains("touch") }
+            try await scene.check(
+                "auth 1 other -", "finger", answers: ["ask pin finger", "none"])
+            #expect(await first.remainder().output.contains("then b'none"))
+        }
+    }
+}
