@@ -27,11 +27,19 @@ package struct KeyringEnrolment: Sendable {
         (self.service, self.keyring) = (service, keyring)
     }
 
+    /// Whether enabling needs the PIN: without a record that the PIN and this password open.
+    ///
+    /// - Parameter password: The login password, which the caller has checked.
+    package func needsPIN(password: SecretBytes) throws(CommonError) -> Bool {
+        guard let record = try service.status().record, record.isSealed else { return true }
+        return try !opensRecord(password)
+    }
+
     /// Makes the record's secret the keyring's.
     ///
     /// - Parameters:
     ///   - password: The login password, which the caller has checked.
-    ///   - pin: The user's PIN; nil if there is a record that the PIN opens.
+    ///   - pin: The user's PIN; nil if ``needsPIN(password:)`` is false.
     /// - Throws: `CommonError`: `wrongProof` if the login password does not open the keyring,
     ///   `wrongState` if neither it nor the secret does, and the errors of both parts. The record
     ///   stays, so that the next run continues.
@@ -62,13 +70,17 @@ package struct KeyringEnrolment: Sendable {
     package func enableWallet(key: SecretBytes, password: SecretBytes, pin: PIN?)
         throws(CommonError) -> Outcome
     {
-        if let record = try service.status().record {
-            guard record.kind == .kwallet else {
+        if let existing = try service.status().record {
+            guard existing.kind == .kwallet else {
                 throw CommonError(
                     code: .wrongState, reason: "Latchkey opens your GNOME keyring",
                     recovery: "Disable it first to use KWallet.")
             }
-            guard record.state == .pending || !record.isSealed else { return .unchanged }
+            let record = try follow(existing, password, pin)
+            guard try service.release(password: password) == key else { throw Self.otherKey }
+            guard record.state == .pending || !record.isSealed || record != existing else {
+                return .unchanged
+            }
             return try complete(record, password: password, pin: pin)
         }
         guard let pin else { throw Self.changedMeanwhile }
@@ -77,10 +89,32 @@ package struct KeyringEnrolment: Sendable {
         return .done
     }
 
-    private func resume(_ record: LoginStatus.Record, password: SecretBytes, pin: PIN?)
+    private func opensRecord(_ password: SecretBytes) throws(CommonError) -> Bool {
+        do throws(CommonError) {
+            _ = try service.release(password: password)
+            return true
+        } catch {
+            guard error.code == .wrongProof else { throw error }
+            return false
+        }
+    }
+
+    /// Adds a copy under the login password if it was changed without the record: the PIN opens the
+    /// secret.
+    private func follow(_ record: LoginStatus.Record, _ password: SecretBytes, _ pin: PIN?)
+        throws(CommonError) -> LoginStatus.Record
+    {
+        guard let pin, record.isSealed, try !opensRecord(password) else { return record }
+        _ = try service.renew(password: password, pin: pin)
+        guard let followed = try service.status().record else { throw Self.changedMeanwhile }
+        return followed
+    }
+
+    private func resume(_ existing: LoginStatus.Record, password: SecretBytes, pin: PIN?)
         throws(CommonError) -> Outcome
     {
-        try checkKind(record)
+        try checkKind(existing)
+        let record = try follow(existing, password, pin)
         let secret = try service.release(password: password)
         let text = KeyringText.hexadecimal(secret)
         if try keyring.unlock(text, until: deadline) != .done {
@@ -89,7 +123,7 @@ package struct KeyringEnrolment: Sendable {
                 throw Self.bothWrong
             }
             try take(secret, from: password)
-        } else if record.state == .active, record.isSealed {
+        } else if record.state == .active, record.isSealed, record == existing {
             return .unchanged
         }
         return try complete(record, password: password, pin: pin)
@@ -182,6 +216,10 @@ package struct KeyringEnrolment: Sendable {
         code: .wrongState,
         reason: "neither your login password nor the stored secret opens the keyring",
         recovery: "Use the recovery text. Nothing was deleted.")
+
+    private static let otherKey = CommonError(
+        code: .wrongState, reason: "the stored key of the wallet is that of another password",
+        recovery: "Disable it, then enable it again.")
 
     private static let changedMeanwhile = CommonError.conflict(
         "another program changed the record of this user's keyring")

@@ -12,7 +12,9 @@ package protocol LoginService: Sendable {
         _ kind: KeyringKind, secret: SecretBytes, password: SecretBytes, pin: PIN
     ) throws(CommonError) -> UInt64
 
-    /// Seals the record's secret again, under the PIN that the user has now.
+    /// Completes the copies of the record's secret. If the password opens it, it is sealed again,
+    /// under the PIN that the user has now; otherwise the PIN opens it, and a copy under the password
+    /// is added.
     ///
     /// - Returns: The record's new generation.
     func renew(password: SecretBytes, pin: PIN) throws(CommonError) -> UInt64

@@ -159,7 +159,9 @@ package struct LoginSocket: LoginService {
         case "password":
             CommonError(
                 code: .wrongProof, reason: "the login password does not open the record",
-                recovery: "Type the password with which you sign in.")
+                recovery:
+                    "If the login password was changed, enable the keyring again: the PIN then adds a copy under the new one."
+            )
         case "tpm":
             CommonError(
                 code: .unavailable, reason: "the service cannot use the TPM",

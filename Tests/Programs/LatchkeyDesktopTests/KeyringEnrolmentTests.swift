@@ -150,6 +150,24 @@ struct KeyringEnrolmentTests {
         }
     }
 
+    @Test func `after a password change without the old one, the PIN adds a copy`() async throws {
+        try await Self.withWorld { world in
+            _ = try Self.enable(world)
+            let new = SecretBytes("new password".utf8)
+            #expect(try !world.enrolment.needsPIN(password: Self.password))
+            #expect(try world.enrolment.needsPIN(password: new))
+            #expect(throws: CommonError.of(.wrongProof)) {
+                try world.enrolment.enable(password: new, pin: nil)
+            }
+            let pin = try LoginServiceDouble.pin.get()
+            #expect(try world.enrolment.enable(password: new, pin: pin) == .continued)
+            #expect(try world.record?.open(password: Self.password) != nil, "it was not removed")
+            #expect(try world.enrolment.enable(password: new, pin: pin) == .unchanged)
+            #expect(try world.enrolment.disable(password: new) == .done)
+            #expect(try world.opens(new))
+        }
+    }
+
     @Test func `if neither secret opens the keyring, the record stays`() async throws {
         try await Self.withWorld { world in
             _ = try Self.enable(world)
@@ -201,6 +219,11 @@ struct KeyringEnrolmentTests {
         #expect(try service.release(password: Self.password) == key)
         #expect(
             try enrolment.enableWallet(key: key, password: Self.password, pin: pin) == .unchanged)
+        // The wallet's password was changed, for example in KDE's settings.
+        #expect(throws: CommonError.of(.wrongState)) {
+            try enrolment.enableWallet(
+                key: .random(count: 56), password: Self.password, pin: nil)
+        }
         #expect(throws: CommonError.of(.wrongState)) {
             try enrolment.recoveryText(password: Self.password)
         }

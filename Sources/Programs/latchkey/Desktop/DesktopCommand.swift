@@ -58,9 +58,11 @@ extension DesktopCommand {
                     "Your login password has only digits, so each sign-in with it counts as a wrong PIN first. Choose "
                         + "another password.")
             }
-            // A record that the present PIN does not open is sealed again.
-            let pin = status.record?.isSealed == true ? nil : try await session.pin(status)
             let (kind, enrolment, wallet) = (keyring.kind, session.enrolment, session.wallet)
+            let needsPIN = try await session.blocking { () throws(CommonError) in
+                try enrolment.needsPIN(password: password)
+            }
+            let pin = needsPIN ? try await session.pin(status) : nil
             let outcome = try await session.blocking { () throws(CommonError) in
                 switch kind {
                 case .gnome: return try enrolment.enable(password: password, pin: pin)
@@ -244,7 +246,7 @@ struct DesktopStatusReport: Report {
             }
         let copy =
             passwordCopy == "stale"
-            ? "stale; sign in with your password, then with your PIN" : passwordCopy
+            ? "stale; run ‘latchkey desktop enable’ again" : passwordCopy
         let absent = "your PIN does not open it; run ‘latchkey desktop enable’ again"
         return Layout.fields(
             15,

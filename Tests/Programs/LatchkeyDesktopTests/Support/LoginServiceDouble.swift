@@ -16,6 +16,8 @@ final class LoginServiceDouble: LoginService {
     let store: LoginRecordStore
     private let directory: TemporaryDirectory
     private let steps = Mutex(Int.max)
+    /// What the TPM would open with the PIN.
+    private let unsealed = Mutex<SecretBytes?>(nil)
 
     init() throws {
         directory = try TemporaryDirectory()
@@ -56,15 +58,23 @@ final class LoginServiceDouble: LoginService {
         guard try store.read(user: Self.user) == nil else { throw .of(.conflict) }
         var record = LoginRecord(user: Self.user, name: "ann", kind: kind)
         record.sealed = [1]
+        unsealed.withLock { $0 = secret }
         record.add(try PasswordWrap(quick: secret, password: password, binding: record.nextBinding))
         return try store.write(record).generation
     }
 
     func renew(password: SecretBytes, pin: PIN) throws(CommonError) -> UInt64 {
         try step()
-        _ = try release(password: password)
         var record = try record()
-        record.sealed = [2]
+        if try record.open(password: password) != nil {
+            record.sealed = [2]
+        } else {
+            guard record.sealed != nil, let secret = unsealed.withLock({ $0 }) else {
+                throw .of(.wrongProof)
+            }
+            record.add(
+                try PasswordWrap(quick: secret, password: password, binding: record.nextBinding))
+        }
         return try store.write(record).generation
     }
 
