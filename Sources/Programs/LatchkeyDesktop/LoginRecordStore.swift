@@ -70,6 +70,21 @@ package struct LoginRecordStore: Sendable {
         guard generation > 0 else {
             throw .notFound("the user has no record", recovery: "There is nothing to remove.")
         }
+        try delete(user)
+    }
+
+    /// Deletes a file that is no record of the user, which therefore has no generation.
+    ///
+    /// - Throws: `CommonError`: `conflict` without a file, or for a record that can be read.
+    package func removeDamaged(user: UInt32) throws(CommonError) {
+        do throws(CommonError) { _ = try read(user: user) } catch {
+            guard error.code == .damaged else { throw error }
+            return try delete(user)
+        }
+        throw .conflict("the user has no damaged record")
+    }
+
+    private func delete(_ user: UInt32) throws(CommonError) {
         guard unlink(path(of: user)) == 0 else {
             throw unusable(path(of: user), SystemError.last.description)
         }

@@ -230,13 +230,17 @@ extension SignInService {
     /// Ends the sign-in and deletes the record, in this order: a record without the permission
     /// allows nothing.
     ///
-    /// - Parameter password: nil only for root.
+    /// - Parameters:
+    ///   - generation: 0 for a record that cannot be read, which only root can remove.
+    ///   - password: nil only for root.
     func remove(
         _ generation: UInt64, _ password: SecretBytes?, of user: UInt32, by peer: PeerCredentials
     ) async -> SecretBytes {
         guard password != nil || peer.user == 0 else { return .line("error", "password") }
+        let isDamaged = password == nil && generation == 0
         do throws(CommonError) {
             let refusal = try await stored { (records) throws(CommonError) -> SecretBytes? in
+                if isDamaged { return nil }
                 guard let record = try records.read(user: user) else {
                     return .line("error", "absent")
                 }
@@ -253,7 +257,9 @@ extension SignInService {
         } catch { return refused(error, user, peer) }
         do throws(CommonError) {
             try await stored { (records) throws(CommonError) in
-                try records.remove(user: user, generation: generation)
+                try isDamaged
+                    ? records.removeDamaged(user: user)
+                    : records.remove(user: user, generation: generation)
             }
             log.notice("a keyring's record was removed", metadata: Self.about(user, peer))
             return .line("done", "0")

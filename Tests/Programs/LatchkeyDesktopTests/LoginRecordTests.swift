@@ -84,6 +84,21 @@ import Testing
         #expect(try store.read(user: 1000) == second)
     }
 
+    @Test func `only a file that is no record is removed without its generation`() throws {
+        let directory = try TemporaryDirectory()
+        let store = Self.store(directory)
+        #expect(throws: CommonError.of(.conflict)) { try store.removeDamaged(user: 1000) }
+        let record = try store.write(Self.record())
+        #expect(throws: CommonError.of(.conflict)) { try store.removeDamaged(user: 1000) }
+        #expect(try store.read(user: 1000) == record)
+        #expect(truncate("\(directory.path)/1000", 20) == 0)
+        #expect(throws: CommonError.of(.damaged)) {
+            try store.remove(user: 1000, generation: record.generation)
+        }
+        try store.removeDamaged(user: 1000)
+        #expect(try store.read(user: 1000) == nil)
+    }
+
     @Test func `a record without a copy never replaces the last one`() throws {
         let directory = try TemporaryDirectory()
         let store = Self.store(directory)

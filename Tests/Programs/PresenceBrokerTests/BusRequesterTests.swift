@@ -36,6 +36,15 @@ struct BusRequesterTests {
         )
     }
 
+    @Test func `a sign-in states its service and terminal, which are quoted`() {
+        let requester = BusRequester(
+            client: "sign-in 1", BusCredentials(user: 0, process: .max))
+        #expect(
+            requester.prompt(SignInService.Program(service: "sudo”", terminal: "/dev/pts/1"))
+                == "Process 2147483647 asks for a finger of root, to sign in. Its service of PAM is “sudo'”, its terminal “/dev/pts/1”."
+        )
+    }
+
     @Test func `a process's own name is shown if the process still belongs to the user`()
         async throws
     {
