@@ -21,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -59,6 +58,8 @@
 
 #define HEX "0123456789abcdef"
 static const char data_name[] = "latchkey_handle";
+/* Set while the service did not answer the last request of this handle in time. */
+static const char late_name[] = "latchkey_late";
 
 struct options { int finger, pin, learn; };
 
@@ -90,7 +91,8 @@ static const char *item(pam_handle_t *h, int which) {
     return pam_get_item(h, which, &value) == PAM_SUCCESS && value ? value : "";
 }
 
-/* Connects. The program that called listen(2) must be root: another user could otherwise ask for PINs at this path. */
+/* Connects; errno is ENOENT if there is no service. The program that called listen(2) must be root: another user could otherwise
+ * ask for PINs at this path. */
 static int open_service(void) {
     struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = LATCHKEY_SOCKET};
     struct ucred peer;
@@ -98,11 +100,16 @@ static int open_service(void) {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return -1;
     if (connect(fd, (struct sockaddr *)&address, sizeof address) ||
-        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) || peer.uid != 0) {
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length)) {
+        int cause = errno;
         close(fd);
+        errno = cause;
         return -1;
     }
-    return fd;
+    if (peer.uid == 0) return fd;
+    close(fd);
+    errno = EPERM;
+    return -1;
 }
 
 /* Sends one line. The socket's buffer is empty, so a line that does not fit is an error. Erases the line. */
@@ -153,23 +160,27 @@ static void append_word(char *line, const char *word) {
     line[n] = 0;
 }
 
-/* The user's account; NULL for root, whose login must never depend on the service, and for a remote request. */
+/* The user's account; NULL for root, whose login must never depend on the service. */
 static const struct passwd *account(pam_handle_t *h) {
-    char own[256] = "";
-    const char *user = NULL, *rhost = item(h, PAM_RHOST);
-    gethostname(own, sizeof own - 1);
-    /* With pam_rhost in sudoers, sudo states the name of this machine. */
-    if (*rhost && strcmp(rhost, own)) return NULL;
+    const char *user = NULL;
     if (pam_get_user(h, &user, NULL) != PAM_SUCCESS || !user) return NULL;
     const struct passwd *entry = pam_modutil_getpwnam(h, user);
     return entry && entry->pw_uid != 0 ? entry : NULL;
+}
+
+/* The account; NULL also for a remote request. */
+static const struct passwd *local_account(pam_handle_t *h) {
+    char own[256] = "";
+    const char *rhost = item(h, PAM_RHOST);
+    gethostname(own, sizeof own - 1);
+    /* With pam_rhost in sudoers, sudo states the name of this machine. */
+    return *rhost && strcmp(rhost, own) ? NULL : account(h);
 }
 
 static void forget(pam_handle_t *h, void *data, int status) {
     (void)h, (void)status;
     if (!data) return;
     explicit_bzero(data, sizeof(struct handle));
-    munlock(data, sizeof(struct handle));
     free(data);
 }
 
@@ -180,7 +191,6 @@ static void keep(pam_handle_t *h, uid_t user, const char *text) {
     if (strcmp(kind, "gnome") && strcmp(kind, "kwallet")) return;
     struct handle *data = calloc(1, sizeof *data);
     if (!data) return;
-    mlock(data, sizeof *data);
     memcpy(data->text, text, HANDLE);
     strcpy(data->kind, kind);
     data->user = user;
@@ -250,8 +260,11 @@ static int learn(pam_handle_t *h) {
     const char *password = item(h, PAM_AUTHTOK);
     const void *known = NULL;
     const struct passwd *user;
-    if (!*password || strlen(password) > PASSWORD || geteuid() != 0 || !(user = account(h))) return PAM_IGNORE;
+    if (!*password || strlen(password) > PASSWORD || geteuid() != 0 || !(user = local_account(h)))
+        return PAM_IGNORE;
     if (pam_get_data(h, data_name, &known) == PAM_SUCCESS && known) return PAM_IGNORE;
+    /* The user has waited for the service already. */
+    if (pam_get_data(h, late_name, &known) == PAM_SUCCESS && known) return PAM_IGNORE;
     char line[REQUEST], answer[ANSWER];
     int fd = open_service();
     if (fd < 0) return PAM_IGNORE;
@@ -269,7 +282,7 @@ int pam_sm_authenticate(pam_handle_t *h, int flags, int argc, const char **argv)
     (void)flags; /* With PAM_SILENT, sudo still shows the texts, which say what to do. */
     struct options o = parse(argc, argv);
     if (o.learn) return learn(h);
-    const struct passwd *user = account(h);
+    const struct passwd *user = local_account(h);
     if (!user) return PAM_AUTHINFO_UNAVAIL;
     uid_t id = user->pw_uid;
     int fd = open_service(), result = PAM_AUTHINFO_UNAVAIL;
@@ -278,7 +291,10 @@ int pam_sm_authenticate(pam_handle_t *h, int flags, int argc, const char **argv)
     snprintf(line, sizeof line, "auth %u", (unsigned)id);
     append_word(line, item(h, PAM_SERVICE));
     append_word(line, item(h, PAM_TTY));
-    if (send_line(fd, line) && read_line(fd, line, FIRST)) {
+    long end = now() + FIRST;
+    int is_answered = send_line(fd, line) && read_line(fd, line, FIRST);
+    pam_set_data(h, late_name, !is_answered && now() >= end ? (void *)late_name : NULL, NULL);
+    if (is_answered) {
         int has_both = !strcmp(line, "ask pin finger");
         int has_pin = (has_both || !strcmp(line, "ask pin")) && !o.finger;
         int has_finger = (has_both || !strcmp(line, "ask finger")) && !o.pin;
@@ -314,7 +330,8 @@ static void become_helper(int fd, const struct handle *data, gid_t group, char *
     sigprocmask(SIG_SETMASK, &none, NULL);
     setsid();
     if (chdir("/") || syscall(SYS_setgroups, 0, NULL) || syscall(SYS_setresgid, group, group, group) ||
-        syscall(SYS_setresuid, data->user, data->user, data->user) || getuid() != data->user || geteuid() != data->user)
+        syscall(SYS_setresuid, data->user, data->user, data->user) || getuid() != data->user || geteuid() != data->user ||
+        getgid() != group || getegid() != group)
         _exit(1);
     if (!read_line(fd, line, OPENING)) _exit(1);
     size_t start = strlen("secret ") + strlen(data->kind) + 1;
@@ -341,7 +358,7 @@ static void become_helper(int fd, const struct handle *data, gid_t group, char *
 
 /* Starts the helper in the background. The connection belongs to this process, so the service recognizes it. */
 static void open_keyring(pam_handle_t *h, const struct handle *data) {
-    const struct passwd *user = account(h);
+    const struct passwd *user = local_account(h);
     const char *directory = pam_getenv(h, "XDG_RUNTIME_DIR");
     char line[ANSWER], home[1024], runtime[1024], wallet[1100];
     if (!user || user->pw_uid != data->user || geteuid() != 0) return;
@@ -395,15 +412,18 @@ int pam_sm_chauthtok(pam_handle_t *h, int flags, int argc, const char **argv) {
         geteuid() != 0 || !(user = account(h)))
         return PAM_IGNORE;
     char line[REQUEST], answer[ANSWER];
-    int fd = open_service();
-    if (fd < 0) return PAM_IGNORE;
+    int fd = open_service(), is_done = 0;
+    if (fd < 0 && errno == ENOENT) return PAM_IGNORE;
     snprintf(line, sizeof line, "changed %u ", (unsigned)user->pw_uid);
     append_hex(line, old);
     strcat(line, " ");
     append_hex(line, new);
-    if (send_line(fd, line) && read_line(fd, answer, FIRST) && !strcmp(answer, "wait") &&
-        (!read_line(fd, answer, 2 * SCRYPT) || strcmp(answer, "done")))
-        pam_error(h, "The keyring could not follow the new password. Run: latchkey desktop status");
-    close(fd);
+    if (fd >= 0 && send_line(fd, line) && read_line(fd, answer, FIRST) && !strcmp(answer, "wait") &&
+        read_line(fd, answer, 2 * SCRYPT))
+        /* none: the user has no record. */
+        is_done = !strcmp(answer, "done") || !strcmp(answer, "none");
+    explicit_bzero(line, sizeof line);
+    if (fd >= 0) close(fd);
+    if (!is_done) pam_error(h, "The keyring could not follow the new password. Run: latchkey desktop status");
     return PAM_IGNORE;
 }

@@ -12,6 +12,10 @@ import Testing
 struct PAMModuleTests {
     private static let handle = String(repeating: "ab", count: 32)
 
+    private static func hexadecimal(_ text: String) -> String {
+        text.utf8.map { String($0, radix: 16) }.joined()
+    }
+
     /// A service with the PIN 2468 that knows no keyring.
     @Sendable private static func plain(_ line: String) -> [FakeLogin.Step] {
         if line.hasPrefix("auth ") { return [.answer("ask pin finger")] }
@@ -119,7 +123,8 @@ struct PAMModuleTests {
         let outcome = try await scene.signIn(typing: PAMScene.password)
         #expect(outcome.isSuccess, "\(outcome.text)")
         #expect(!outcome.text.contains("PIN"), "\(outcome.text)")
-        withExtendedLifetime(service) {}
+        // The user waits once for a service that does not answer.
+        #expect(service.map(\.lines.count) ?? 0 == (["absent": 0, "hanging": 1][fault] ?? 2))
     }
 
     @Test(arguments: [
@@ -208,6 +213,36 @@ struct PAMModuleTests {
         #expect(outcome.text.split(whereSeparator: \.isNewline).last == "0", "\(outcome.text)")
     }
 
+    // MARK: The change of a password
+
+    @Test(
+        arguments: [
+            ([FakeLogin.Step.answer("wait"), .answer("done")], false),
+            ([.answer("wait"), .answer("none")], false),
+            ([.answer("wait"), .answer("failed")], true),
+            ([.answer("wait"), .answer("error store")], true),
+            ([.answer("wait")], true), ([], true),
+        ] as [([FakeLogin.Step], Bool)])
+    func `a changed password is reported, and the user learns if the keyring did not follow`(
+        _ steps: [FakeLogin.Step], _ isLost: Bool
+    ) async throws {
+        let scene = try PAMScene()
+        let service = try FakeLogin(scene) { _ in steps + [.close] }
+        // Also at a forced change over ssh.
+        let outcome = try await scene.changePassword(
+            to: "quite-another-7", remoteHost: "192.0.2.1")
+        #expect(outcome.isSuccess, "\(outcome.text)")
+        #expect(outcome.text.contains("could not follow") == isLost, "\(outcome.text)")
+        let (old, new) = (Self.hexadecimal(PAMScene.password), Self.hexadecimal("quite-another-7"))
+        #expect(service.lines == ["changed 6101 \(old) \(new)"])
+    }
+
+    @Test func `without a service a changed password needs no message`() async throws {
+        let outcome = try await PAMScene().changePassword(to: "quite-another-7")
+        #expect(outcome.isSuccess, "\(outcome.text)")
+        #expect(!outcome.text.contains("keyring"), "\(outcome.text)")
+    }
+
     // MARK: The session part
 
     @Test func `the session part gives the secret to a helper with the user's ids`() async throws {
@@ -280,7 +315,7 @@ struct PAMModuleTests {
         #expect(!service.lines.contains { $0.hasPrefix("learned") }, "not a refused password")
         let outcome = try await scene.signIn(typing: PAMScene.password, then: ["open_session"])
         #expect(outcome.isSuccess, "\(outcome.text)")
-        let hex = PAMScene.password.utf8.map { String($0, radix: 16) }.joined()
+        let hex = Self.hexadecimal(PAMScene.password)
         #expect(service.lines.contains("learned 6101 \(hex)"))
         let opened = try await scene.opened()
         #expect(opened.first == "kwallet")

@@ -56,6 +56,18 @@ struct PAMScene {
             ["pamtester"] + host + [service, user, "authenticate"] + operations, input: input)
     }
 
+    /// Changes the password of `lab`, as a setuid program that the user starts.
+    func changePassword(to new: String, remoteHost: String? = nil) async throws
+        -> SystemProgram.Outcome
+    {
+        let host = remoteHost.map { ["-I", "rhost=\($0)"] } ?? []
+        return try await run(
+            ["setpriv", "--ruid=\(Self.user)", "pamtester"] + host + [
+                "change", "lab", "chauthtok",
+            ],
+            input: [Self.password, new, new])
+    }
+
     /// Waits for a run of the helper, and returns its lines. The next call waits for another run.
     func opened() async throws -> [String] {
         try #require(await poll { !runs.isEmpty }, "the helper did not run")
@@ -121,6 +133,10 @@ struct PAMScene {
           echo "auth requisite pam_deny.so"
           echo "auth required pam_permit.so"; } > /etc/pam.d/faillock
         { echo "auth [success=2 default=ignore] $module"; tail; } > /etc/pam.d/sudo
+        { echo "password [success=1 default=ignore] pam_unix.so nullok sha512"
+          echo "password requisite pam_deny.so"
+          echo "password required pam_permit.so"
+          echo "password optional $module"; } > /etc/pam.d/change
         echo "Defaults env_reset, timestamp_timeout=0, passwd_tries=3
         root ALL=(ALL) ALL
         lab ALL=(ALL) ALL" > /etc/sudoers
