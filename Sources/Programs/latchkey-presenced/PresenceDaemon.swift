@@ -86,7 +86,8 @@ struct PresenceDaemon: ServiceProgram {
         }
         // First, because a program that is started later must not get the descriptor.
         let socket = ListeningSocket.passedDescriptor().map(ListeningSocket.init(owning:))
-        let authority = try await ApprovalAuthority(tcti: tcti, directory: directory)
+        let authority = try await Self.authority(
+            tcti, directory, servesSignIn: socket != nil, log)
         let (ends, end) = AsyncStream.makeStream(of: Void.self)
         let bus = try await Bus.system { end.finish() }
         let service = PresenceService(
@@ -110,7 +111,32 @@ struct PresenceDaemon: ServiceProgram {
                 // A failure, so that systemd starts the service again.
                 if !Task.isCancelled { throw BusError.closed }
             }
+            if let failure = authority.failure {
+                group.addTask {
+                    // The TPM may return. The next client starts the service again.
+                    try? await Task.sleep(for: Self.timeWithoutTPM)
+                    if !Task.isCancelled { throw failure }
+                }
+            }
             while try await group.next() != nil { group.cancelAll() }
+        }
+    }
+
+    private static let timeWithoutTPM: Duration = .seconds(120)
+
+    /// The copies of keyrings' secrets under login passwords need no TPM, so the sign-in starts
+    /// without it, for example after it was cleared. All other requests get the error.
+    private static func authority(
+        _ tcti: String, _ directory: String, servesSignIn: Bool, _ log: Logger
+    ) async throws(KeystoreError) -> ApprovalAuthority {
+        do throws(KeystoreError) {
+            return try await ApprovalAuthority(tcti: tcti, directory: directory)
+        } catch {
+            guard servesSignIn else { throw error }
+            log.error(
+                "the TPM cannot be used; only passwords open keyrings",
+                metadata: ["reason": "\(error.reason)"])
+            return try ApprovalAuthority(tcti: tcti, directory: directory, without: error)
         }
     }
 }

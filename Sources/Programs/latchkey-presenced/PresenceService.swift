@@ -205,6 +205,9 @@ actor PresenceService {
         }
         if let answer = Introspection.answer(message) { return await reply(message, answer) }
         guard let method else { return await reply(message, .failure(Self.unknownMethod)) }
+        if let failure = authority.failure {
+            return await reply(message, .failure(PresenceWire.error(failure)))
+        }
         let requester = BusRequester(client: message.sender, caller.credentials)
         // fprintd does not know users without a name.
         guard requester.userName != nil else {

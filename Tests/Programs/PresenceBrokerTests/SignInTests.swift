@@ -275,6 +275,31 @@ struct SignInTests {
         }
     }
 
+    @Test(.requires(program: "tpm2_clear"))
+    func `after a clear of the TPM the password opens the keyring, and nothing else signs in`()
+        async throws
+    {
+        try await SignInScene.with { scene in
+            try await scene.check(
+                "enrol 1 61 gnome \(Self.secret) \(Self.password) \(SignInScene.pin)",
+                answers: ["done 1"])
+            _ = try await scene.ask("learned 1 \(Self.password)")
+            try await scene.check("auth 1 test -", answers: ["ask pin"])
+            try await scene.clearTPM()
+            try await scene.check("auth 1 test -", answers: ["none"])
+            let outcome = try await scene.signIn(typing: PAMScene.password, then: ["open_session"])
+            #expect(outcome.isSuccess && !outcome.text.contains("PIN"), "\(outcome.text)")
+            #expect(try await scene.pam.opened().contains(Self.secret))
+            try await scene.check(
+                "release 1 \(Self.password)", answers: ["secret gnome \(Self.secret)"])
+            let status = try await scene.ask("status 1")
+            #expect(status.first?.contains(" absent fresh unset unproven") == true, "\(status)")
+            try await scene.check(
+                "renew 1 \(Self.password) \(SignInScene.pin)", answers: ["error tpm"])
+            try await scene.check("remove 1 1 \(Self.password)", answers: ["done 0"])
+        }
+    }
+
     @Test func `a handle is for the process that signed in`() async throws {
         try await SignInScene.with { scene in
             try await scene.check(

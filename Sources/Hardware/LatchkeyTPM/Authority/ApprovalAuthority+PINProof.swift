@@ -9,6 +9,7 @@ extension ApprovalAuthority {
     /// The index of the user's PIN; nil if the user has no PIN. Another PIN has another index,
     /// unless a user with the old PIN changed it.
     package func pinIndex(of user: UInt32) async throws(KeystoreError) -> Data? {
+        guard failure == nil else { return nil }
         do throws(KeystoreError) {
             return try await work { (tpm, store) in try tpm.settledPIN(of: user, store)?.publicArea
             }

@@ -15,7 +15,7 @@ extension ApprovalAuthority {
     /// Whether a user can sign in, as the broker recorded it. It uses no command of the TPM.
     package func signIn(of user: UInt32) -> SignInPermission? {
         let record = store.user(user)
-        guard let signIn = record.signIn else { return nil }
+        guard failure == nil, let signIn = record.signIn else { return nil }
         return SignInPermission(hasPIN: signIn.pin != nil && signIn.pin == record.pin?.publicArea)
     }
 
@@ -41,6 +41,7 @@ extension ApprovalAuthority {
     /// Ends the sign-in of a user.
     package func denySignIn(of user: UInt32) async throws(KeystoreError) {
         do throws(KeystoreError) {
+            if failure != nil { return try store.update(user) { $0.signIn = nil } }
             try await work { (_, store) in try store.update(user) { $0.signIn = nil } }
         } catch { throw error.during("end the sign-in of a user") }
     }

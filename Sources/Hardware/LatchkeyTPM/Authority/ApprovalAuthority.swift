@@ -16,6 +16,8 @@ package struct ApprovalAuthority: Sendable {
     let device: TPMDevice
     let store: AuthorityStore
     let deferred = DeferredApprovals()
+    /// Why the TPM cannot be used; nil if it can.
+    package let failure: KeystoreError?
 
     /// Opens the approval key, or creates it at the first start.
     ///
@@ -32,12 +34,25 @@ package struct ApprovalAuthority: Sendable {
         directory: String, connect: @escaping @Sendable () throws(TPMError) -> any TPMTransport
     ) async throws(KeystoreError) {
         device = TPMDevice(connect: connect)
+        failure = nil
         do throws(KeystoreError) {
             store = try AuthorityStore(directory: directory)
             try await work { (tpm, store) in
                 try tpm.prepareAuthority(store)
                 try store.resumeFingerAttempts(at: .now)
             }
+        } catch { throw error.during("start the presence broker") }
+    }
+
+    /// The stored state without the TPM, after the other initializer failed. Each use of the TPM
+    /// throws the error, and nobody may sign in. ``denySignIn(of:)`` works.
+    package init(tcti: String, directory: String, without failure: KeystoreError)
+        throws(KeystoreError)
+    {
+        device = TPMDevice { () throws(TPMError) in try TCTIConnection(tcti) }
+        self.failure = failure
+        do throws(KeystoreError) {
+            store = try AuthorityStore(directory: directory)
         } catch { throw error.during("start the presence broker") }
     }
 
@@ -123,6 +138,7 @@ package struct ApprovalAuthority: Sendable {
     func work<R: Sendable>(_ body: @Sendable (TPM, AuthorityStore) throws -> R)
         async throws(KeystoreError) -> R
     {
+        if let failure { throw failure }
         let result: Result<R, KeystoreError>
         do {
             result = try await device.run { [store] (tpm) throws(TPMError) in

@@ -11,6 +11,7 @@ final class AuthorityStore: Sendable {
     private let path: String
     private let state: Mutex<AuthorityState?>
     private let handle = Mutex<TPMHandle?>(nil)
+    private let changes = Mutex(())
     /// The approval key's authValue.
     let secret: AuthoritySecret
 
@@ -52,12 +53,14 @@ final class AuthorityStore: Sendable {
         state.withLock { $0 = new }
     }
 
-    /// Changes the record of one user. Calls are serialized: the authority works on one thread.
+    /// Changes the record of one user. Calls are serialized, also those without the TPM's thread.
     func update(_ user: UInt32, _ change: (inout AuthorityState.User) -> Void) throws(KeystoreError)
     {
-        guard var new = current else { return }
-        change(&new.users[user, default: AuthorityState.User()])
-        try replace(new)
+        try changes.withLock { (_) throws(KeystoreError) in
+            guard var new = current else { return }
+            change(&new.users[user, default: AuthorityState.User()])
+            try replace(new)
+        }
     }
 
     /// Counts the verifications that the end of the service interrupted.

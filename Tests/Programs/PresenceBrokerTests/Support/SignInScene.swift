@@ -115,6 +115,15 @@ struct SignInScene {
             tcti: SoftwareTPM.current.tcti, directory: broker.stateDirectory.path)
     }
 
+    /// Clears the TPM while the broker does not run, as the firmware does it.
+    func clearTPM() async throws {
+        await broker.stop()
+        let cleared = try await HelperProgram.run(
+            "tpm2_clear", ["--tcti", SoftwareTPM.current.tcti, "-c", "platform"])
+        try #require(cleared.isSuccess, "\(cleared.text)")
+        try await broker.start()
+    }
+
     /// Sets a property of the user's session.
     func set(_ property: String, to value: String) async throws {
         try await call(
