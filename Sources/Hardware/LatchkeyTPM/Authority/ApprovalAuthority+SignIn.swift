@@ -15,7 +15,7 @@ extension ApprovalAuthority {
     /// Whether a user can sign in, as the broker recorded it. It uses no command of the TPM.
     package func signIn(of user: UInt32) -> SignInPermission? {
         let record = store.user(user)
-        guard failure == nil, let signIn = record.signIn else { return nil }
+        guard let signIn = record.signIn else { return nil }
         return SignInPermission(hasPIN: signIn.pin != nil && signIn.pin == record.pin?.publicArea)
     }
 

@@ -52,7 +52,7 @@ package struct ApprovalAuthority: Sendable {
         device = TPMDevice { () throws(TPMError) in try TCTIConnection(tcti) }
         self.failure = failure
         do throws(KeystoreError) {
-            store = try AuthorityStore(directory: directory)
+            store = try AuthorityStore(directory: directory, hidesUsers: true)
         } catch { throw error.during("start the presence broker") }
     }
 

@@ -12,14 +12,18 @@ final class AuthorityStore: Sendable {
     private let state: Mutex<AuthorityState?>
     private let handle = Mutex<TPMHandle?>(nil)
     private let changes = Mutex(())
+    private let hidesUsers: Bool
     /// The approval key's authValue.
     let secret: AuthoritySecret
 
     /// Reads the state.
     ///
+    /// - Parameter hidesUsers: Whether ``user(_:)`` returns empty records: without the TPM, nobody
+    ///   has a PIN or a permission.
     /// - Throws: ``KeystoreError`` with code `damaged` for a file that cannot be decoded. The file
     ///   is not changed.
-    init(directory: String) throws(KeystoreError) {
+    init(directory: String, hidesUsers: Bool = false) throws(KeystoreError) {
+        self.hidesUsers = hidesUsers
         try PrivateFile.checkDirectory(directory)
         path = "\(directory)/authority.json"
         guard let file = try PrivateFile.read(path) else {
@@ -44,7 +48,7 @@ final class AuthorityStore: Sendable {
     }
 
     func user(_ user: UInt32) -> AuthorityState.User {
-        current?.users[user] ?? AuthorityState.User()
+        hidesUsers ? AuthorityState.User() : current?.users[user] ?? AuthorityState.User()
     }
 
     /// Replaces the state.
