@@ -7,7 +7,8 @@ import Synchronization
 
 /// The socket of the sign-in, `/run/latchkey/login`, which systemd passes to the service. Everybody
 /// may connect. Each connection is one request, on a thread of its own, with a deadline for each
-/// line; a client above a limit is refused at once, and root's part is kept free.
+/// line. A user above the limits is refused at once, and root's part is kept free; above all of
+/// them, clients wait in the socket's queue.
 final class LoginDoor: Sendable {
     static let connections = 16
     private let server: ConnectionServer

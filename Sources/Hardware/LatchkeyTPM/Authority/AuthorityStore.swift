@@ -111,7 +111,7 @@ struct AuthorityState: Codable, Sendable {
 
     /// The permission to sign in to the machine.
     struct SignIn: Codable, Sendable {
-        /// The index of the PIN that was set when root allowed the sign-in. Nil without a PIN.
+        /// The index of the PIN that was set when the sign-in was allowed. Nil without a PIN.
         var pin: Data?
     }
 
