@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Latchkey
+import LatchkeyPresence
 import LatchkeyTPM
 import Logging
 
@@ -67,5 +68,17 @@ extension PresenceService {
         guard authority.fingerAttempts(of: user).lock(at: .now) == nil else { return lock }
         log.notice("the right PIN ended the lockout of fingers", metadata: ["uid": "\(user)"])
         return nil
+    }
+
+    static func locked(_ lock: Duration) -> Bus.Reply {
+        refuse(
+            .lockedOut, "too many fingers did not match",
+            "Wait until \(end(of: lock, from: Date()).formatted(.iso8601)), or use your PIN.")
+    }
+
+    /// The end of a lock by the wall clock, in whole seconds and never early.
+    static func end(of lock: Duration, from now: Date) -> Date {
+        let seconds = now.timeIntervalSince1970 + lock / .seconds(1)
+        return Date(timeIntervalSince1970: seconds.rounded(.up))
     }
 }

@@ -387,16 +387,4 @@ actor PresenceService {
     static let noAccount = KeystoreError.unsupported(
         "only root and users with an account can allocate memory in the TPM",
         recovery: "Use ‘biometry-any’, or a key with a separate PIN.")
-
-    static func locked(_ lock: Duration) -> Bus.Reply {
-        refuse(
-            .lockedOut, "too many fingers did not match",
-            "Wait until \(end(of: lock, from: Date()).formatted(.iso8601)), or use your PIN.")
-    }
-
-    /// The end of a lock by the wall clock, in whole seconds and never early.
-    static func end(of lock: Duration, from now: Date) -> Date {
-        let seconds = now.timeIntervalSince1970 + lock / .seconds(1)
-        return Date(timeIntervalSince1970: seconds.rounded(.up))
-    }
 }
