@@ -60,7 +60,7 @@ import Testing
         let row = try #require(Self.rows()[unit.name])
         // A table needs the escape of a bar.
         let listed = row.matches(of: /`(?<setting>[A-Za-z]+=[^`]*)`/).map {
-            $0.setting.replacing("\\|", with: "|")
+            String($0.setting).replacing("\\|", with: "|")
         }
         #expect(
             Set(listed) == unit.settings("Condition", "Assert", "Restart", "StartLimit"))
