@@ -51,7 +51,7 @@ struct IDTokenValidatorTests {
             ["aud": .array([.string("app"), .string("other")]), "azp": .string("app")],
             ["aud": .array([.string("app"), .string("https://id.test")])], ["azp": .number(1)],
             ["azp": .string("other")],
-            ["sub": nil], ["sub": .string("")], ["sub": .string("a b")], ["sub": .number(1)],
+            ["sub": nil], ["sub": .string("")], ["sub": .string(" a")], ["sub": .number(1)],
             ["exp": .number(1_799_999_940)], ["exp": nil], ["exp": .string("1800000600")],
             ["iat": .number(1_800_000_301)], ["iat": .number(1_799_999_699)], ["iat": nil],
             ["nbf": .number(1_800_000_061)], ["nonce": .string("m")], ["nonce": nil],

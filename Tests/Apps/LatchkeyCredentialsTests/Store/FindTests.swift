@@ -26,7 +26,8 @@ struct FindTests {
     }
 
     @Test func `by tag and by claim`() async throws {
-        let (_, store) = try await bench()
+        let (bench, store) = try await bench()
+        defer { withExtendedLifetime(bench) {} }
         func ids(_ query: (CredentialAttributes) -> CredentialQuery) throws -> [String] {
             try store.find(where: query).map(\.id)
         }
@@ -96,7 +97,8 @@ struct FindTests {
     }
 
     @Test func `by a predicate`() async throws {
-        let (_, store) = try await bench()
+        let (bench, store) = try await bench()
+        defer { withExtendedLifetime(bench) {} }
         let found = try store.find { metadata in
             let service = metadata.tags["service"]?.uppercased()
             return service == "A" && metadata["level"]?.number ?? 0 > 2
@@ -135,7 +137,8 @@ struct FindTests {
     }
 
     @Test func `query and predicate find the same credentials`() async throws {
-        let (_, store) = try await bench()
+        let (bench, store) = try await bench()
+        defer { withExtendedLifetime(bench) {} }
         for service in ["a", "b", "c"] {
             let indexed: [Credential] = try store.find { $0.tags["service"] == service }
             let scanned: [Credential] = try store.find { (metadata: Token.Metadata) -> Bool in

@@ -69,7 +69,7 @@ struct TokenResponseTests {
                 .repeatedMember("y")
             ),
             (#"{"access_token":"a","token_type":"Bearer","error":"x"}"#, .error("x")),
-            (#"{"access_token":"a","token_type":"Bearer","error":{}}"#, .error(nil)),
+            (#"{"access_token":"a","token_type":"Bearer","error":{"x":1}}"#, .error(nil)),
             (#"{"error":"x"}"#, .error("x")),
         ] as [(String, TokenResponseFlaw)])
     func `a response without a usable access token is refused with its cause`(
