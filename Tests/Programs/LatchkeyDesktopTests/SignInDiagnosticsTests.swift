@@ -11,6 +11,7 @@ import Testing
     private static let on = """
         auth [success=end default=ignore] pam_latchkey.so
         auth [success=1 default=ignore] pam_unix.so try_first_pass
+        auth optional pam_latchkey.so learn
         """
     private static let module = "lib/x86_64-linux-gnu/security/pam_latchkey.so"
 
@@ -43,11 +44,23 @@ import Testing
             Self.module: "", "etc/pam.d/common-auth": "auth required pam_unix.so\n",
         ])
         #expect(off.state == .ok && off.finding.contains("is off"))
+        let prompting = Self.on.replacing("auth optional pam_latchkey.so learn", with: "")
+        let unproven = try Self.check([Self.module: "", "etc/pam.d/common-auth": prompting])
+        #expect(
+            unproven.state == .warning
+                && unproven.finding.contains("no line ‘pam_latchkey.so learn’"))
+        let learning = try Self.check([
+            Self.module: "",
+            "etc/pam.d/common-auth":
+                "auth required pam_unix.so\nauth optional pam_latchkey.so learn\n",
+        ])
+        #expect(learning.state == .ok && learning.finding.contains("is off"))
         let silent = try Self.check(
             [Self.module: "", "etc/pam.d/common-auth": Self.on], isServed: false)
         #expect(silent.state == .warning && silent.finding.contains("does not answer"))
         let complete = try Self.check([Self.module: "", "etc/pam.d/common-auth": Self.on])
         #expect(complete.state == .ok, "\(complete.finding)")
+        #expect(complete.finding.contains("can sign in"))
         #expect(complete.finding.contains("pam_latchkey.so, pam_unix.so"))
     }
 
@@ -56,7 +69,7 @@ import Testing
             (
                 [
                     "etc/pam.d/common-auth":
-                        "auth sufficient pam_unix.so\nauth optional pam_latchkey.so\n"
+                        "auth sufficient pam_unix.so\nauth optional pam_latchkey.so\nauth optional pam_latchkey.so learn\n"
                 ], "tried as a password"
             ),
             (["etc/pam.d/sddm": "-auth optional pam_kwallet5.so\n"], "pam_kwallet5.so"),

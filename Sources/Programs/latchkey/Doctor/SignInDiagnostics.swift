@@ -4,7 +4,7 @@ import LatchkeyPlatform
 import LatchkeyServices
 
 /// Checks the sign-in to Linux with a PIN or finger: the PAM module and its profile, the service, and
-/// lines of other modules that prompt again. Reads files only.
+/// lines of other modules that prompt again. Reads files, and connects to the service's socket.
 struct SignInDiagnostics {
     private static let name = "sign-in"
 
@@ -13,11 +13,11 @@ struct SignInDiagnostics {
 
     func check() -> Check {
         let service = stack.commonService
-        let lines = service.flatMap(stack.lines(of:)) ?? []
-        let modules = lines.filter { $0.type == "auth" }.map(\.module)
-        let isOn = modules.contains(SignInStack.module)
+        let lines = (service.flatMap(stack.lines(of:)) ?? []).filter { $0.type == "auth" }
+        let modules = lines.map(\.module)
+        let own = lines.filter(\.isOwn)
         guard stack.hasModule else {
-            guard isOn else {
+            guard !own.isEmpty else {
                 return .ok(
                     Self.name,
                     "The sign-in with a PIN or finger is not installed (package libpam-latchkey).")
@@ -26,19 +26,24 @@ struct SignInDiagnostics {
                 "The PAM stack names \(SignInStack.module), which is not installed; the sign-in skips it.",
                 "Install the package libpam-latchkey, or run: sudo pam-auth-update")
         }
-        guard isOn else {
+        // A line with ‘learn’ prompts for nothing: it gives the service the password.
+        guard let prompting = lines.firstIndex(where: { $0.isOwn && !$0.isLearning }) else {
             return .ok(
                 Self.name,
                 "The sign-in with a PIN or finger is off. ‘sudo pam-auth-update’ turns it on.")
+        }
+        guard own.contains(where: \.isLearning) else {
+            return warning(
+                "\(service ?? "") has no line ‘\(SignInStack.module) learn’, so the login password cannot allow your PIN or finger.",
+                "Turn on the profile that opens the keyring too: sudo pam-auth-update --enable latchkey-session"
+            )
         }
         guard UNIXSocketAddress(path: socket)?.isServed == true else {
             return warning(
                 "The service of the sign-in does not answer, so only passwords sign in.",
                 "Start its socket: sudo systemctl enable --now latchkey-login.socket")
         }
-        if let password = modules.firstIndex(of: "pam_unix.so"),
-            let own = modules.firstIndex(of: SignInStack.module), password < own
-        {
+        if let password = modules.firstIndex(of: "pam_unix.so"), password < prompting {
             return warning(
                 "\(service ?? "") has pam_unix.so before \(SignInStack.module), so a PIN is first tried as a password.",
                 "Let the system write the file: sudo pam-auth-update --force")
@@ -62,11 +67,16 @@ struct SignInDiagnostics {
         }
         return .ok(
             Self.name,
-            "A PIN or finger signs in. The modules of \(service ?? "") are, in order: \(modules.joined(separator: ", "))."
+            "A PIN or finger can sign in. The modules of \(service ?? "") are, in order: \(modules.joined(separator: ", "))."
         )
     }
 
     private func warning(_ finding: String, _ advice: String) -> Check {
         .warning(Self.name, finding, advice: advice)
     }
+}
+
+extension SignInStack.Line {
+    fileprivate var isOwn: Bool { module == SignInStack.module }
+    fileprivate var isLearning: Bool { isOwn && arguments.contains("learn") }
 }
