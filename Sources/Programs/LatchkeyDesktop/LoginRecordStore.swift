@@ -16,17 +16,6 @@ package struct LoginRecordStore: Sendable {
     ///   user.
     package init(directory: String) { self.directory = directory }
 
-    /// The users with a record, in ascending order.
-    package func users() throws(CommonError) -> [UInt32] {
-        try checkDirectory()
-        guard let names = try? FileManager.default.contentsOfDirectory(atPath: directory) else {
-            throw unusable(directory, "it cannot be read")
-        }
-        // Only the numbers in their shortest form are records; `.new` files are not.
-        return names.compactMap { name in UInt32(name).flatMap { "\($0)" == name ? $0 : nil } }
-            .sorted()
-    }
-
     /// Reads a record.
     ///
     /// - Returns: nil if the user has none.
@@ -93,7 +82,7 @@ package struct LoginRecordStore: Sendable {
 
     private func check(_ generation: UInt64, of user: UInt32) throws(CommonError) {
         guard try read(user: user)?.generation ?? 0 == generation else {
-            throw .conflict("the user's record was changed meanwhile")
+            throw .conflict("another program has changed the user's record")
         }
     }
 

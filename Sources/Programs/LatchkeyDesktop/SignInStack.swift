@@ -7,7 +7,6 @@ package struct SignInStack: Sendable {
     package struct Line: Hashable, Sendable {
         /// `auth`, `account`, `password` or `session`.
         package let type: String
-        package let control: String
         /// The module's file name, for example `pam_unix.so`.
         package let module: String
         package let arguments: [String]
@@ -105,7 +104,7 @@ package struct SignInStack: Sendable {
             } else {
                 lines.append(
                     Line(
-                        type: kind, control: words[1],
+                        type: kind,
                         module: words[2].split(separator: "/").last.map(String.init) ?? "",
                         arguments: Array(words.dropFirst(3)), file: path))
             }

@@ -37,10 +37,9 @@ struct KeyringProgram {
         _ arguments: [String], until deadline: ContinuousClock.Instant,
         environment: [String: String]
     ) -> Outcome {
-        // A second argument replaces the wallet daemon.
-        guard (1...2).contains(arguments.count), let kind = KeyringKind(name: arguments[0]),
-            arguments.count == 1 || kind == .kwallet && arguments[1].hasPrefix("/")
-        else { return report(.misused, "usage: latchkey-keyring gnome | kwallet [DAEMON]") }
+        guard arguments.count == 1, let kind = KeyringKind(name: arguments[0]) else {
+            return report(.misused, "usage: latchkey-keyring gnome | kwallet")
+        }
         do throws(CommonError) {
             let place = try UserPlace(environment: environment)
             guard let secret = secret(kind.secretLength, until: deadline) else {
@@ -54,8 +53,7 @@ struct KeyringProgram {
                 return answer == .done
                     ? .opened : report(.denied, "the login keyring has another secret")
             case .kwallet:
-                let given = arguments.count == 2 ? arguments[1] : nil
-                guard let daemon = given ?? KWallet.installedDaemon else {
+                guard let daemon = KWallet.installedDaemon else {
                     return report(.unavailable, "there is no wallet daemon")
                 }
                 try KWallet(place).handOver(secret, to: daemon, until: deadline)

@@ -44,7 +44,6 @@ import Testing
                 "pam_missing.so", "pam_long.so",
             ])
         #expect(lines[0].arguments == ["delay=3000000"])
-        #expect(lines[1].control == "[success=end default=ignore]")
         #expect(lines[4].type == "session")
         #expect(stack.commonService == "common-auth")
         #expect(stack.modulesNeedingPassword == ["pam_mount.so"])
