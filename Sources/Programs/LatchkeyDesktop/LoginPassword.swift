@@ -87,13 +87,21 @@ package enum LoginPassword {
         posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0)
         posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0)
         latchkey_spawn_close_from(&actions, STDERR_FILENO + 1)
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        var none = sigset_t()
+        sigemptyset(&none)
+        posix_spawnattr_setsigmask(&attributes, &none)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
         // The text is one password, never an option: an account without a password is refused.
         let words = [program, user, "nonull"]
         var arguments: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) } + [nil]
         var variables: [UnsafeMutablePointer<CChar>?] = [strdup("PATH=/usr/sbin:/usr/bin"), nil]
         defer { (arguments + variables).forEach { free($0) } }
         var child: pid_t = 0
-        let error = posix_spawn(&child, program, &actions, nil, &arguments, &variables)
+        let error = posix_spawn(
+            &child, program, &actions, &attributes, &arguments, &variables)
         guard error == 0 else { throw SystemError(error) }
         return child
     }

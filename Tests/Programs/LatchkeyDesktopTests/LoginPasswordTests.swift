@@ -27,6 +27,17 @@ import Testing
         #expect(try !Self.isRight(SecretBytes("other".utf8), helper: check))
     }
 
+    @Test func `the helper has no blocked signals`() throws {
+        var blocked = sigset_t()
+        sigemptyset(&blocked)
+        sigaddset(&blocked, SIGTERM)
+        var old = sigset_t()
+        try #require(pthread_sigmask(SIG_BLOCK, &blocked, &old) == 0)
+        defer { pthread_sigmask(SIG_SETMASK, &old, nil) }
+        #expect(
+            try Self.isRight(helper: "grep -q '^SigBlk:[^1-9a-f]*$' /proc/self/status || exit 7"))
+    }
+
     @Test func `an answer other than right and wrong is an error`() throws {
         // Also of a helper that does not read, such as one that refuses the account.
         for status in [1, 8, 9, 10] {
