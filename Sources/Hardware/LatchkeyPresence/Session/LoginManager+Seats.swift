@@ -44,7 +44,7 @@ extension LoginManager {
     /// All sessions.
     ///
     /// - Throws: ``BusError`` also if one session cannot be read, because it may be a remote one.
-    ///   One that has ended meanwhile does not count.
+    ///   One that ended after the list was read does not count.
     package func seatSessions() async throws(BusError) -> [SeatSession] {
         var found: [SeatSession] = []
         for (path, _) in try await sessions() {
