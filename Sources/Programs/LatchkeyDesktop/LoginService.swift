@@ -2,6 +2,7 @@ package import Latchkey
 
 /// What a user can do with the service of the sign-in: its record of the user's keyring.
 package protocol LoginService: Sendable {
+    /// Reads the state of the user's record and PIN.
     func status() throws(CommonError) -> LoginStatus
 
     /// Stores the secret, sealed by the TPM and under the login password, in a pending record, and

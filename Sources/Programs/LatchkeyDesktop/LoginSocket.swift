@@ -91,7 +91,7 @@ package struct LoginSocket: LoginService {
         case "locked":
             throw CommonError(
                 code: .lockedOut, reason: "the TPM no longer accepts your PIN",
-                recovery: "Use your finger for a key, or ask an administrator to reset the count.")
+                recovery: "Ask an administrator to reset the count, then try again.")
         default: return answered
         }
     }
@@ -141,10 +141,6 @@ package struct LoginSocket: LoginService {
 
     private static func refusal(_ word: String) -> CommonError {
         switch word {
-        case "busy":
-            CommonError(
-                code: .transient, reason: "the service has too many requests",
-                recovery: "Wait a minute, then try again.")
         case "exists":
             .conflict("the service has a record of this user's keyring already")
         case "absent":
@@ -152,10 +148,7 @@ package struct LoginSocket: LoginService {
                 "the service has no record of this user's keyring", recovery: "Enable it first.")
         case "generation":
             .conflict("another program has changed the record of this user's keyring")
-        case "pin":
-            CommonError(
-                code: .passcodeNotSet, reason: "you have no PIN in the TPM",
-                recovery: "Create a key with your PIN, then try again.")
+        case "pin": .noPIN
         case "password":
             CommonError(
                 code: .wrongProof, reason: "the login password does not open the record",
@@ -179,7 +172,13 @@ package struct LoginSocket: LoginService {
         switch failure {
         case .absent: reason = "the service of the sign-in does not run"
         case .late: reason = "the service of the sign-in did not answer in time"
-        case .closed: reason = "the service of the sign-in refused the request"
+        // Also for a request over a limit.
+        case .closed:
+            return CommonError(
+                code: .unavailable, reason: "the service of the sign-in refused the request",
+                recovery:
+                    "Install the package libpam-latchkey, or wait a minute, and check latchkey-presenced.service."
+            )
         case .system(let error) where error.number == EPERM:
             return CommonError(
                 code: .refused, reason: "the service's socket does not belong to root",
@@ -192,6 +191,13 @@ package struct LoginSocket: LoginService {
                 "Install the package libpam-latchkey, and check latchkey-login.socket and latchkey-presenced.service."
         )
     }
+}
+
+extension CommonError {
+    /// The user has no PIN that could sign in.
+    package static let noPIN = CommonError(
+        code: .passcodeNotSet, reason: "you have no PIN in the TPM",
+        recovery: "Create a key with the policy ‘pin’, which sets your PIN, then try again.")
 }
 
 extension SecretBytes {

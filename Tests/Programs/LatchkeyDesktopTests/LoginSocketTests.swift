@@ -79,7 +79,7 @@ import Testing
 
     @Test func `each refusal has its own code`() throws {
         let codes: [(String, CommonErrorCode)] = [
-            ("error busy", .transient), ("error exists", .conflict), ("error absent", .notFound),
+            ("error exists", .conflict), ("error absent", .notFound),
             ("error generation", .conflict), ("error pin", .passcodeNotSet),
             ("error password", .wrongProof), ("error tpm", .unavailable), ("error store", .failed),
             ("error other", .failed), ("no 3", .wrongProof), ("locked", .lockedOut),
@@ -108,6 +108,9 @@ import Testing
                 try service.client().activate(generation: 1)
             }
         }
+        let closing = try Service("")
+        let refusal = #expect(throws: CommonError.self) { try closing.client().status() }
+        #expect(refusal?.recovery.contains("wait a minute") == true)
         let silent = try Service(nil)
         #expect(throws: CommonError.of(.unavailable)) {
             try silent.client(limit: .milliseconds(50)).activate(generation: 1)

@@ -81,9 +81,8 @@ extension DesktopCommand {
         ) -> String {
             let first =
                 switch outcome {
-                case .done: "The keyring opens when you sign in with your PIN or password."
-                case .continued:
-                    "The interrupted change is complete: the keyring opens when you sign in with your PIN or password."
+                case .done, .continued:
+                    "The keyring opens when you sign in with your PIN or password."
                 case .unchanged: "It was enabled already."
                 }
             var sentences = [first]
@@ -123,8 +122,8 @@ extension DesktopCommand {
             commandName: "disable",
             abstract: "Give the keyring back to the login password.",
             discussion: """
-                Asks for your login password. Deletes the TPM's copy of the secret after the login password has opened the \
-                keyring. After an interruption, run it again: it continues.
+                Asks for your login password. After it has opened the keyring, deletes both copies of the secret, and ends the \
+                sign-in with PIN and finger. After an interruption, run it again: it continues.
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
@@ -142,7 +141,9 @@ extension DesktopCommand {
             }
             return BriefReport(
                 ["enabled": .bool(false)],
-                text: "Your login password opens the keyring again, and the TPM's copy is deleted.")
+                text:
+                    "Your login password opens the keyring again. Both copies of the secret are deleted, and your PIN and "
+                    + "finger no longer sign in.")
         }
 
         private static let notEnabled = CommonError.notFound(
@@ -187,8 +188,8 @@ extension DesktopCommand {
             return BriefReport(
                 ["restored": .bool(true)],
                 text:
-                    "Your login password opens the keyring. ‘latchkey desktop disable’ removes the old record, and then "
-                    + "‘latchkey desktop enable’ makes a new one.")
+                    "Your login password opens the keyring. ‘latchkey desktop enable’ lets the TPM open it again."
+            )
         }
     }
 }
@@ -248,6 +249,14 @@ struct DesktopStatusReport: Report {
             passwordCopy == "stale"
             ? "stale; run ‘latchkey desktop enable’ again" : passwordCopy
         let absent = "your PIN does not open it; run ‘latchkey desktop enable’ again"
+        let signIn =
+            if signInAllowed {
+                "yes"
+            } else {
+                // Without a record, the login password allows nothing.
+                state == "none"
+                    ? "no" : "after the next sign-in or sudo with your login password"
+            }
         return Layout.fields(
             15,
             [
@@ -255,12 +264,7 @@ struct DesktopStatusReport: Report {
                 ("TPM's copy", state == "none" ? nil : Layout.Cell(sealed ? "present" : absent)),
                 ("Password's copy", state == "none" ? nil : Layout.Cell(copy)),
                 ("PIN", Layout.Cell(pinSet ? "set" : "not set")),
-                (
-                    "PIN signs in",
-                    Layout.Cell(
-                        signInAllowed
-                            ? "yes" : "after the next sign-in or sudo with your login password")
-                ),
+                ("PIN signs in", Layout.Cell(signIn)),
                 ("GNOME keyring", Layout.Cell(loginKeyring)),
             ])
     }

@@ -95,13 +95,11 @@ struct DesktopSession: Sendable {
 
     /// Asks for the user's PIN.
     ///
-    /// - Throws: `CommonError`: `passcodeNotSet` without a PIN in the TPM, `invalidInput` for a PIN
+    /// - Throws: `CommonError`: `passcodeNotSet` without a PIN in the TPM, `unsupported` for a PIN
     ///   that a sign-in would take as a password.
     func pin(_ status: LoginStatus) async throws(CommonError) -> PIN {
         guard status.hasPIN else {
-            throw CommonError(
-                code: .passcodeNotSet, reason: "you have no PIN in the TPM",
-                recovery: "Create a key with it: latchkey key create --policy pin")
+            throw .noPIN
         }
         let pin = try await context.presence.givenPIN(
             PINRequest(purpose: .current, context: context.prompt("seal the keyring's secret")))
@@ -109,7 +107,7 @@ struct DesktopSession: Sendable {
         guard isPIN else {
             throw .unsupported(
                 "the PIN does not have \(Self.pinLengths.lowerBound) to \(Self.pinLengths.upperBound) digits, so a sign-in takes it as a password",
-                recovery: "Change it: latchkey pin change")
+                recovery: "Change it: ‘latchkey pin change KEY’ with a key that has it.")
         }
         return pin
     }
