@@ -20,10 +20,7 @@ enum Schema {
         DatabaseQueue, obstacle: CommonError?, unchanging: UnchangingFile?
     ) {
         do {
-            let queue = try openForWriting(path)
-            // The first read opens the shared memory.
-            _ = try queue.read { try Int.fetchOne($0, sql: "PRAGMA user_version") }
-            return (queue, nil, UnchangingFile(open: path))
+            return (try openForWriting(path), nil, UnchangingFile(open: path))
         } catch let error as DatabaseError where error.preventsWriting {
             guard let (queue, file) = try openForReading(path) else { throw error }
             return (queue, CommonError(storing: error), file)
@@ -230,14 +227,13 @@ enum Schema {
 }
 
 /// A database file that other programs must not replace while it is open. SQLite would continue to
-/// read and write the old one, which nobody opens again. A database that SQLite reads as if it could
+/// read and write the old file, and the changes would be lost. A database that SQLite reads as if it could
 /// not change (`immutable`) must not change either.
 struct UnchangingFile: Sendable {
     private enum Rule {
         case immutable(State?)
-        /// Other programs may write it. Both files keep their identity: the database, and the shared
-        /// memory of its log, which is there as long as the database is open.
-        case inPlace(FileIdentity?, sharedMemory: FileIdentity?)
+        /// Other programs may write it, but not put another file in its place.
+        case inPlace(FileIdentity?)
     }
 
     private struct FileIdentity: Hashable {
@@ -273,7 +269,7 @@ struct UnchangingFile: Sendable {
     /// A database that this process has opened with a log.
     init(open path: String) {
         self.path = path
-        rule = .inPlace(FileIdentity(path), sharedMemory: FileIdentity(path + "-shm"))
+        rule = .inPlace(FileIdentity(path))
     }
 
     /// Whether there is a write-ahead log, or it is not known.
@@ -282,8 +278,8 @@ struct UnchangingFile: Sendable {
         return lstat(path + "-wal", &status) == 0 || errno != ENOENT
     }
 
-    /// - Throws: ``CommonError``: `conflict` if a program has replaced or deleted the database or its
-    ///   log since it was opened; `unavailable` if it has written an immutable one.
+    /// - Throws: ``CommonError``: `conflict` if a program has replaced or deleted the database since
+    ///   it was opened; `unavailable` if it has written an immutable one.
     func check() throws(CommonError) {
         switch rule {
         case .immutable(let state):
@@ -293,10 +289,8 @@ struct UnchangingFile: Sendable {
                     reason: "another program has changed the store, which was opened for reading",
                     recovery: "Open the store again.")
             }
-        case .inPlace(let identity, let sharedMemory):
-            guard FileIdentity(path) == identity,
-                sharedMemory == nil || FileIdentity(path + "-shm") == sharedMemory
-            else {
+        case .inPlace(let identity):
+            guard FileIdentity(path) == identity else {
                 throw CommonError.conflict(
                     "another program replaced or deleted the store's file",
                     recovery: "Start this program again, so that it opens the new file.")

@@ -213,7 +213,11 @@ struct PresenceSessionTests {
             try await session.givenPIN(new)
         }
         #expect(try pin == PIN("2222"))
-        #expect(user.requests.map(\.hint) == [nil, "The last PIN was wrong."])
+        #expect(
+            user.requests.map(\.hint) == [
+                "It is the PIN that the vaults and other secrets of this container already have.",
+                "The last PIN was wrong. It is the PIN that the vaults and other secrets of this container already have.",
+            ])
     }
 
     /// A fingerprint cannot be reused, so the user is told to use the reader each time.

@@ -61,7 +61,8 @@ struct ClassLockTests {
     func `a class stays locked if a lock comes between its creation and its storing`(lock: Lock)
         async throws
     {
-        let container = try await container(TemporaryDirectory())
+        let directory = try TemporaryDirectory()
+        let container = try await container(directory)
         let prepared = try await container.prepare(
             gated, for: prompt, authorizedBy: ScriptedPresence(pins: "2468"))
         await lock(container)
@@ -76,7 +77,8 @@ struct ClassLockTests {
 
     @Test(arguments: Lock.allCases)
     func `a class is not created if a lock comes during the prompt`(lock: Lock) async throws {
-        let container = try await container(TemporaryDirectory())
+        let directory = try TemporaryDirectory()
+        let container = try await container(directory)
         let presence = InterruptedPresence(pin: "2468") { await lock(container) }
         await #expect(throws: cancelled) {
             try await container.prepare(gated, for: prompt, authorizedBy: presence)
@@ -85,7 +87,8 @@ struct ClassLockTests {
 
     @Test(arguments: Lock.allCases)
     func `a class stays locked if a lock comes during its prompt`(lock: Lock) async throws {
-        let container = try await container(TemporaryDirectory())
+        let directory = try TemporaryDirectory()
+        let container = try await container(directory)
         let put = RecordChange.put(
             Record(id: "a", kind: "note", protection: gated), payload: SecretBytes([7]),
             ifGeneration: 0)

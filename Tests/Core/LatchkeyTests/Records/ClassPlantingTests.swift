@@ -96,7 +96,8 @@ struct ClassPlantingTests {
     }
 
     @Test func `the classes of a container have one PIN`() async throws {
-        let container = try await program(TemporaryDirectory())
+        let directory = try TemporaryDirectory()
+        let container = try await program(directory)
         let presence = ScriptedPresence(pins: "2468", "1111", "2468")
         try await container.apply([put("a", [7])], for: prompt, authorizedBy: presence)
         let other = ProtectionClass(name: "other", policy: .pin)

@@ -46,19 +46,6 @@ struct SSHStoreTests {
             #expect(try await listed() == line)
             #expect(try await isSigned(work))
             #expect(try await !isSigned(new))
-
-            // A backup that is copied over the open file.
-            let backup = try Data(contentsOf: URL(filePath: machine.databasePath))
-            _ = try await agent.createKey("third")
-            #expect(try await listed() != line)
-            let file = try FileHandle(forWritingTo: URL(filePath: machine.databasePath))
-            try file.truncate(atOffset: 0)
-            try file.write(contentsOf: backup)
-            try file.close()
-            for suffix in ["-wal", "-shm"] {
-                try? FileManager.default.removeItem(atPath: machine.databasePath + suffix)
-            }
-            #expect(try await listed() == line)
         }
     }
 
