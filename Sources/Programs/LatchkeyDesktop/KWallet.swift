@@ -96,6 +96,13 @@ package struct KWallet: Sendable {
         var ends: [Int32] = [-1, -1]
         guard latchkey_pipe2(&ends, O_CLOEXEC) == 0 else { throw Self.unavailable(.last) }
         defer { close(ends[1]) }
+        // Before the start: a daemon that does not read would cause SIGPIPE. It is less than a pipe's
+        // buffer, so the call does not wait.
+        let written = key.withUnsafeBytes { write(ends[1], $0.baseAddress, $0.count) }
+        guard written == key.count else {
+            close(ends[0])
+            throw Self.unavailable(.last)
+        }
         let child: pid_t
         do throws(SystemError) {
             defer { close(ends[0]) }
@@ -105,9 +112,6 @@ package struct KWallet: Sendable {
                 code: .unavailable, reason: "\(daemon) cannot be started: \(error)",
                 recovery: "Install the wallet daemon.")
         }
-        // Less than a pipe's buffer, so the call does not wait for the daemon.
-        let written = key.withUnsafeBytes { write(ends[1], $0.baseAddress, $0.count) }
-        guard written == key.count else { throw Self.unavailable(.last) }
         try awaitReading(of: ends[1], by: child, until: deadline)
     }
 

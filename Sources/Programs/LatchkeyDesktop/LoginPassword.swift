@@ -34,6 +34,12 @@ package enum LoginPassword {
         }
         var ends: [Int32] = [-1, -1]
         guard latchkey_pipe2(&ends, O_CLOEXEC) == 0 else { throw unavailable(.last) }
+        // Before the start: a helper that does not read would cause SIGPIPE. It is shorter than a
+        // pipe's buffer. The helper ends the password at a zero byte.
+        let packet = SecretBytes(count: password.count + 1) { target in
+            password.withUnsafeBytes { target.copyMemory(from: $0) }
+        }
+        let written = packet.withUnsafeBytes { write(ends[1], $0.baseAddress, $0.count) }
         let child: pid_t
         do throws(SystemError) {
             child = try start(program, user, input: ends[0])
@@ -42,11 +48,6 @@ package enum LoginPassword {
             ends.forEach { close($0) }
             throw unavailable(error)
         }
-        // Shorter than a pipe's buffer. The helper ends the password at a zero byte.
-        let packet = SecretBytes(count: password.count + 1) { target in
-            password.withUnsafeBytes { target.copyMemory(from: $0) }
-        }
-        let written = packet.withUnsafeBytes { write(ends[1], $0.baseAddress, $0.count) }
         close(ends[1])
         guard let status = exitStatus(of: child, until: deadline) else {
             throw unavailable(SystemError(ETIMEDOUT))
