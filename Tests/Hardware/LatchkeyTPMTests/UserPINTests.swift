@@ -146,6 +146,36 @@ struct UserPINTests {
         }
     }
 
+    @Test func `a container has only the user's PIN until a key has its own`() async throws {
+        try await Scene.withBroker { _, keystore, broker in
+            let directory = try TemporaryDirectory()
+            let store = try await RecordStore(directory: directory.path)
+            let container = try RecordContainer(store: store, keystore: keystore)
+            let user = ScriptedPresence(
+                Array(repeating: .pin("123456"), count: 4), broker: broker)
+            func put(_ key: HardwareKey) -> RecordChange {
+                .put(Record(key: key), payload: nil, ifGeneration: 0)
+            }
+            let note = Record(
+                id: "a", kind: "note", protection: ProtectionClass(name: "gated", policy: .pin))
+            let first = try await Scene.key(keystore, .pin, user)
+            let second = try await Scene.key(keystore, .none, user)
+            try await container.apply(
+                [put(first), put(second), .put(note, payload: SecretBytes([1]), ifGeneration: 0)],
+                for: Scene.prompt, authorizedBy: user)
+            #expect(try await container.hasOnlyUserPIN())
+            let own = try await Scene.key(keystore, .pin, ScriptedPresence(pins: "97531864"))
+            try await container.apply([put(own)], for: Scene.prompt)
+            #expect(try await !container.hasOnlyUserPIN())
+            // The class of a vault.
+            let other = try RecordContainer(name: "other", store: store, keystore: keystore)
+            try await other.apply(
+                [.put(note, payload: SecretBytes([1]), ifGeneration: 0)], for: Scene.prompt,
+                authorizedBy: ScriptedPresence(pins: "97531864"))
+            #expect(try await !other.hasOnlyUserPIN())
+        }
+    }
+
     @Test func `neither the PIN nor a value derived from it is on the wire`() async throws {
         try await Scene.withBroker { wire, keystore, broker in
             wire.forget()

@@ -47,7 +47,7 @@ extension ProtectionClass {
     }
 
     /// Whether the class of that name has its own PIN.
-    static func hasOwnPIN(_ name: String) -> Bool { name.hasPrefix(ownPINMark) }
+    package static func hasOwnPIN(_ name: String) -> Bool { name.hasPrefix(ownPINMark) }
 
     /// Whether the records of the class of that name need no record key.
     static func isSelfAuthenticated(_ name: String) -> Bool {

@@ -104,13 +104,7 @@ extension RecordContainer {
     /// Reads the user's own counter of wrong PINs; nil if no key and no class of the container has
     /// one. Does not prompt.
     package func userPINStatus() async throws(CommonError) -> PINStatus? {
-        let name = name
-        let (rows, classRows) = try await store.read("read the container's keys") { database in
-            (
-                try RecordRow.fetchAllWithKeys(database, container: name),
-                try RecordKeyRow.fetchAll(database, container: name)
-            )
-        }
+        let (rows, classRows) = try await keyRows()
         for row in rows {
             guard let key = try record(of: row).key, key.assurance.pinProtection == .user else {
                 continue
@@ -121,6 +115,30 @@ extension RecordContainer {
             return try await keystore.pinStatus(of: .secret(row.sealed))
         }
         return nil
+    }
+
+    /// Whether the user's one PIN opens all that ``changePIN(for:authorizedBy:)`` changes, so that
+    /// no two PINs can differ. Does not prompt.
+    package func hasOnlyUserPIN() async throws(CommonError) -> Bool {
+        let (rows, classRows) = try await keyRows()
+        for row in rows where !ProtectionClass.hasOwnPIN(row.className) {
+            guard let key = try record(of: row).key, key.policy.hasPIN else { continue }
+            guard key.assurance.pinProtection == .user else { return false }
+        }
+        return classRows.allSatisfy { row in
+            !row.sealed.policy.hasPIN || ProtectionClass.hasOwnPIN(row.name)
+                || row.sealed.assurance.pinProtection == .user
+        }
+    }
+
+    private func keyRows() async throws(CommonError) -> ([RecordRow], [RecordKeyRow]) {
+        let name = name
+        return try await store.read("read the container's keys") { database in
+            (
+                try RecordRow.fetchAllWithKeys(database, container: name),
+                try RecordKeyRow.fetchAll(database, container: name)
+            )
+        }
     }
 }
 

@@ -21,9 +21,11 @@ extension PINCommand {
             commandName: "change",
             abstract: "Change the PIN of everything PIN-protected in the container.",
             discussion: """
-                Prompts for the current PIN, then for the new PIN. In a TPM each key has its own PIN, and the vaults and \
-                credentials share another one: if they differ, name one key (‘latchkey key list --all’ shows also that of biometric \
-                login), or use --secrets for the vaults and credentials. If there are several, the command asks at a terminal whether they are the same now, because \
+                Prompts for the current PIN, then for the new PIN. With the presence broker you have one PIN for all keys, \
+                vaults and credentials in the TPM, and the change applies to all. In a TPM without the presence broker each \
+                key has its own PIN, and the vaults and credentials share another one: if they differ, name one key \
+                (‘latchkey key list --all’ shows also that of biometric login), or use --secrets for the vaults and \
+                credentials. If there are several, the command asks at a terminal whether they are the same now, because \
                 another PIN would count as a wrong one. A token has one PIN for all keys.
                 """)
 
@@ -53,9 +55,11 @@ extension PINCommand {
             let (scope, name) = try await scope(in: records)
             // A token has one PIN, whatever the user names.
             let isToken = context.settings.token != nil
+            var canDiffer = false
             if case .container = scope, !isToken {
-                try await confirm(try await records.pinHolders(), in: context)
+                canDiffer = try await !records.hasOnlyUserPIN()
             }
+            if canDiffer { try await confirm(try await records.pinHolders(), in: context) }
             let prompt = context.prompt("change the PIN of \(isToken ? "the token" : name)")
             do {
                 let count = try await records.changePIN(
@@ -71,7 +75,7 @@ extension PINCommand {
                         ? "The token has the new PIN, which applies to all its keys that require a PIN."
                         : "The new PIN is set for \(printable(changed(count) ?? name)) \(place).")
             } catch {
-                guard error.code == .wrongProof, case .container = scope else { throw error }
+                guard error.code == .wrongProof, canDiffer else { throw error }
                 throw error.with(
                     recovery: error.recoveryAction.then(Self.oneAtATime))
             }

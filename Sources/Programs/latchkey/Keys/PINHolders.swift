@@ -1,8 +1,8 @@
 import Latchkey
 import LatchkeySSH
 
-/// What has a PIN in a container: in a TPM each key has its own, and the vaults and credentials
-/// share one.
+/// What has a PIN in a container: in a TPM without the presence broker each key has its own, and the
+/// vaults and credentials share one.
 struct PINHolders {
     /// The name of the part that shares one PIN.
     static let secrets = "the vaults and credentials"
@@ -26,8 +26,9 @@ extension RecordContainer {
     /// What ‘latchkey pin change’ changes without further arguments, from the records, unverified.
     /// Does not use the hardware.
     func pinHolders() async throws(KeystoreError) -> PINHolders {
-        let mark = ProtectionClass(name: "", policy: .pin).withOwnPIN.name
-        func isIncluded(_ record: Record) -> Bool { !record.protection.name.hasPrefix(mark) }
+        func isIncluded(_ record: Record) -> Bool {
+            !ProtectionClass.hasOwnPIN(record.protection.name)
+        }
         var names = try await keys().filter(isIncluded).compactMap(Self.holder)
         let kinds = try await store.contents().first { $0.name == name }?.kinds.keys.sorted() ?? []
         for kind in kinds {
