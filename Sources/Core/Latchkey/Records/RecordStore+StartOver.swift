@@ -97,7 +97,7 @@ extension RecordStore {
     ///   is read without locks has changed.
     func checked(_ database: Database) throws -> Database {
         accesses.add(1, ordering: .relaxed)
-        try unchanging?.check()
+        try file?.check()
         let current = try Self.resetCount(in: database)
         guard resetCount.exchange(current, ordering: .sequentiallyConsistent) != current else {
             return database

@@ -26,7 +26,7 @@ public final class RecordStore: Sendable {
     /// The error of each write if the store could only be opened for reading.
     private let obstacle: CommonError?
     /// The file, if SQLite does not notice its replacement or its changes.
-    let unchanging: UnchangingFile?
+    let file: OpenedFile?
     let now: @Sendable () -> Date
     /// The store's reset count at this object's last access; see ``startOver()``.
     let resetCount: Atomic<Int>
@@ -58,7 +58,7 @@ public final class RecordStore: Sendable {
             }
             database = opened.0
             obstacle = opened.obstacle
-            unchanging = opened.unchanging
+            file = opened.file
             self.resetCount = Atomic(resetCount)
         } catch {
             throw error.during("open the store")

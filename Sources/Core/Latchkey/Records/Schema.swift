@@ -17,10 +17,10 @@ enum Schema {
     /// - Returns: The database, the error of each write if it can only be read, and the file, if
     ///   SQLite does not notice its changes or replacement.
     static func openDatabase(at path: String) throws -> (
-        DatabaseQueue, obstacle: CommonError?, unchanging: UnchangingFile?
+        DatabaseQueue, obstacle: CommonError?, file: OpenedFile?
     ) {
         do {
-            return (try openForWriting(path), nil, UnchangingFile(open: path))
+            return (try openForWriting(path), nil, OpenedFile(open: path))
         } catch let error as DatabaseError where error.preventsWriting {
             guard let (queue, file) = try openForReading(path) else { throw error }
             return (queue, CommonError(storing: error), file)
@@ -41,11 +41,11 @@ enum Schema {
     /// open files; the store is then not opened.
     ///
     /// - Returns: nil for a missing or unreadable store.
-    private static func openForReading(_ path: String) throws -> (DatabaseQueue, UnchangingFile?)? {
+    private static func openForReading(_ path: String) throws -> (DatabaseQueue, OpenedFile?)? {
         let folder = String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)])
-        let hasLog = UnchangingFile.hasLog(path)
+        let hasLog = OpenedFile.hasLog(path)
         guard hasLog || access(folder, W_OK) != 0 else { return nil }
-        let file = hasLog ? nil : UnchangingFile(path)
+        let file = hasLog ? nil : OpenedFile(immutable: path)
         // The characters with a meaning in a URI of SQLite.
         let name = path.reduce(into: "") { name, character in
             switch character {
@@ -224,79 +224,6 @@ enum Schema {
         ) STRICT
         """,
     ]
-}
-
-/// A database file that other programs must not replace while it is open. SQLite would continue to
-/// read and write the old file, and the changes would be lost. A database that SQLite reads as if it could
-/// not change (`immutable`) must not change either.
-struct UnchangingFile: Sendable {
-    private enum Rule {
-        case immutable(State?)
-        /// Other programs may write it, but not put another file in its place.
-        case inPlace(FileIdentity?)
-    }
-
-    private struct FileIdentity: Hashable {
-        let device, inode: UInt
-
-        /// - Returns: nil for a missing file.
-        init?(_ path: String) {
-            var status = stat()
-            guard stat(path, &status) == 0 else { return nil }
-            (device, inode) = (UInt(status.st_dev), UInt(status.st_ino))
-        }
-    }
-
-    private struct State: Hashable {
-        let device, inode: UInt
-        let size, seconds, nanoseconds: Int
-
-        /// - Returns: nil for a missing file.
-        init?(_ path: String) {
-            var status = stat()
-            guard stat(path, &status) == 0 else { return nil }
-            (device, inode, size) = (UInt(status.st_dev), UInt(status.st_ino), Int(status.st_size))
-            (seconds, nanoseconds) = (status.st_mtim.tv_sec, status.st_mtim.tv_nsec)
-        }
-    }
-
-    private let path: String
-    private let rule: Rule
-
-    /// An immutable database.
-    init(_ path: String) { (self.path, rule) = (path, .immutable(State(path))) }
-
-    /// A database that this process has opened with a log.
-    init(open path: String) {
-        self.path = path
-        rule = .inPlace(FileIdentity(path))
-    }
-
-    /// Whether there is a write-ahead log, or it is not known.
-    static func hasLog(_ path: String) -> Bool {
-        var status = stat()
-        return lstat(path + "-wal", &status) == 0 || errno != ENOENT
-    }
-
-    /// - Throws: ``CommonError``: `conflict` if a program has replaced or deleted the database since
-    ///   it was opened; `unavailable` if it has written an immutable one.
-    func check() throws(CommonError) {
-        switch rule {
-        case .immutable(let state):
-            guard State(path) == state, !Self.hasLog(path) else {
-                throw CommonError(
-                    code: .unavailable,
-                    reason: "another program has changed the store, which was opened for reading",
-                    recovery: "Open the store again.")
-            }
-        case .inPlace(let identity):
-            guard FileIdentity(path) == identity else {
-                throw CommonError.conflict(
-                    "another program replaced or deleted the store's file",
-                    recovery: "Start this program again, so that it opens the new file.")
-            }
-        }
-    }
 }
 
 extension DatabaseError {

@@ -23,7 +23,7 @@ struct DurabilityTests {
         let directory = try TemporaryDirectory()
         let path = directory.path(of: "store.sqlite")
         try Data([1]).write(to: URL(filePath: path))
-        let file = UnchangingFile(path)
+        let file = OpenedFile(immutable: path)
         try file.check()
         switch change {
         case "contents": try Data([1, 2]).write(to: URL(filePath: path))
