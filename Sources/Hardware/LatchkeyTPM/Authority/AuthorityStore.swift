@@ -24,6 +24,7 @@ final class AuthorityStore: Sendable {
     ///   is not changed.
     init(directory: String, hidesUsers: Bool = false) throws(KeystoreError) {
         self.hidesUsers = hidesUsers
+        // Without its file the broker would start with a new state, without the users' failed fingers.
         try PrivateFile.checkDirectory(directory)
         path = "\(directory)/authority.json"
         guard let file = try PrivateFile.read(path) else {
@@ -159,89 +160,5 @@ struct AuthoritySecret: Sendable {
         }
         bytes = .random(count: Self.count)
         try PrivateFile.replace(path, by: bytes)
-    }
-}
-
-/// Files with mode 0600 in a directory that no other user can access.
-enum PrivateFile {
-    /// More than the state of the maximum number of users.
-    private static let maximumCount = 1 << 20
-
-    /// Checks that no other user can read or replace the files in a directory: without them the
-    /// service would start with a new state, and so without the users' failed fingers.
-    static func checkDirectory(_ path: String) throws(KeystoreError) {
-        do throws(CommonError) { try TrustedFile.check(path) } catch {
-            throw unusable(path, error.reason)
-        }
-        var status = stat()
-        guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFDIR,
-            status.st_uid == geteuid(), status.st_mode & 0o077 == 0
-        else {
-            throw unusable(path, "it is no directory of this user alone")
-        }
-    }
-
-    /// Reads a file.
-    ///
-    /// - Returns: nil if it does not exist.
-    /// - Throws: ``KeystoreError`` with code `unavailable` if another user owns it or has
-    ///   permissions for it.
-    static func read(_ path: String) throws(KeystoreError) -> SecretBytes? {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
-        guard descriptor >= 0 else {
-            guard errno == ENOENT else { throw unusable(path, "it cannot be opened") }
-            return nil
-        }
-        defer { close(descriptor) }
-        var status = stat()
-        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG,
-            status.st_nlink == 1
-        else { throw unusable(path, "it is not a regular file with one name") }
-        guard status.st_uid == geteuid(), status.st_mode & 0o077 == 0 else {
-            throw unusable(path, "other users own it or have permissions for it")
-        }
-        guard status.st_size <= maximumCount else { throw unusable(path, "it is too long") }
-        return try SecretBytes(count: Int(status.st_size)) { (buffer) throws(KeystoreError) in
-            var rest = buffer[...]
-            while !rest.isEmpty {
-                let count = Glibc.read(
-                    descriptor, UnsafeMutableRawBufferPointer(rebasing: rest).baseAddress,
-                    rest.count)
-                if count < 0, errno == EINTR { continue }
-                guard count > 0 else { throw unusable(path, "it cannot be read") }
-                rest = rest.dropFirst(count)
-            }
-        }
-    }
-
-    /// Replaces a file atomically: a crash leaves the old or the new content.
-    static func replace(_ path: String, by bytes: SecretBytes) throws(KeystoreError) {
-        guard bytes.count <= maximumCount else { throw unusable(path, "it would be too long") }
-        let temporary = "\(path).new"
-        unlink(temporary)
-        let descriptor = open(
-            temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard descriptor >= 0 else { throw unusable(path, SystemError.last.description) }
-        let isWritten =
-            bytes.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) == $0.count }
-            && fsync(descriptor) == 0
-        close(descriptor)
-        guard isWritten, rename(temporary, path) == 0 else {
-            unlink(temporary)
-            throw unusable(path, "it cannot be written")
-        }
-        let directory = open(
-            String(path.prefix(upTo: path.lastIndex(of: "/") ?? path.endIndex)),
-            O_RDONLY | O_CLOEXEC)
-        defer { if directory >= 0 { close(directory) } }
-        guard directory >= 0, fsync(directory) == 0 else {
-            throw unusable(path, "its directory cannot be written")
-        }
-    }
-
-    static func unusable(_ path: String, _ reason: String) -> KeystoreError {
-        KeystoreError(
-            code: .unavailable, reason: "\(path) cannot be used: \(reason)",
-            recovery: "Give the service a private state directory with mode 0700.")
     }
 }
