@@ -106,7 +106,10 @@ package struct KWallet: Sendable {
         let child: pid_t
         do throws(SystemError) {
             defer { close(ends[0]) }
-            child = try start(daemon, pipe: ends[0], listener: listener)
+            child = try HelperProgram.start(
+                daemon, ["--pam-login", "3", "4"], environment: environment,
+                descriptors: [nil, nil, nil, ends[0], listener],
+                hasOwnSession: true)
         } catch {
             throw CommonError(
                 code: .unavailable, reason: "\(daemon) cannot be started: \(error)",
@@ -149,46 +152,6 @@ package struct KWallet: Sendable {
         } catch {
             throw Self.unavailable(error)
         }
-    }
-
-    /// The descriptors of the key's pipe and of the socket in the daemon.
-    private static let passed: (pipe: Int32, listener: Int32) = (3, 4)
-
-    /// `POSIX_SPAWN_SETSID`, which Swift's Glibc module does not have: signals to the session's
-    /// terminal do not reach the daemon.
-    private static let ownSession: Int16 = 0x80
-
-    private func start(_ daemon: String, pipe: Int32, listener: Int32) throws(SystemError) -> pid_t
-    {
-        // dup2(2) onto itself would keep close-on-exec, and onto the other one would close it.
-        let high = [pipe, listener].map { fcntl($0, F_DUPFD_CLOEXEC, 10) }
-        defer { for copy in high where copy >= 0 { close(copy) } }
-        guard high.allSatisfy({ $0 >= 0 }) else { throw .last }
-        var actions = posix_spawn_file_actions_t()
-        posix_spawn_file_actions_init(&actions)
-        defer { posix_spawn_file_actions_destroy(&actions) }
-        posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
-        posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0)
-        posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0)
-        posix_spawn_file_actions_adddup2(&actions, high[0], Self.passed.pipe)
-        posix_spawn_file_actions_adddup2(&actions, high[1], Self.passed.listener)
-        latchkey_spawn_close_from(&actions, Self.passed.listener + 1)
-        var attributes = posix_spawnattr_t()
-        posix_spawnattr_init(&attributes)
-        defer { posix_spawnattr_destroy(&attributes) }
-        var none = sigset_t()
-        sigemptyset(&none)
-        posix_spawnattr_setsigmask(&attributes, &none)
-        posix_spawnattr_setflags(
-            &attributes, Int16(POSIX_SPAWN_SETSIGMASK) | Self.ownSession)
-        let words = [daemon, "--pam-login", "\(Self.passed.pipe)", "\(Self.passed.listener)"]
-        var arguments: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) } + [nil]
-        var variables = environment.map { strdup("\($0)=\($1)") } + [nil]
-        defer { (arguments + variables).forEach { free($0) } }
-        var child: pid_t = 0
-        let error = posix_spawn(&child, daemon, &actions, &attributes, &arguments, &variables)
-        guard error == 0 else { throw SystemError(error) }
-        return child
     }
 
     /// What the daemon needs before it has the session's environment. Without

@@ -42,7 +42,10 @@ package enum LoginPassword {
         let written = packet.withUnsafeBytes { write(ends[1], $0.baseAddress, $0.count) }
         let child: pid_t
         do throws(SystemError) {
-            child = try start(program, user, input: ends[0])
+            // The text is one password, never an option: an account without a password is refused.
+            child = try HelperProgram.start(
+                program, [user, "nonull"], environment: ["PATH": "/usr/sbin:/usr/bin"],
+                descriptors: [ends[0], nil, nil])
             close(ends[0])
         } catch {
             ends.forEach { close($0) }
@@ -76,35 +79,6 @@ package enum LoginPassword {
         }
         // WIFEXITED and WEXITSTATUS.
         return status & 0x7F == 0 ? status >> 8 & 0xFF : nil
-    }
-
-    private static func start(_ program: String, _ user: String, input: Int32)
-        throws(SystemError) -> pid_t
-    {
-        var actions = posix_spawn_file_actions_t()
-        posix_spawn_file_actions_init(&actions)
-        defer { posix_spawn_file_actions_destroy(&actions) }
-        posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO)
-        posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0)
-        posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0)
-        latchkey_spawn_close_from(&actions, STDERR_FILENO + 1)
-        var attributes = posix_spawnattr_t()
-        posix_spawnattr_init(&attributes)
-        defer { posix_spawnattr_destroy(&attributes) }
-        var none = sigset_t()
-        sigemptyset(&none)
-        posix_spawnattr_setsigmask(&attributes, &none)
-        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK))
-        // The text is one password, never an option: an account without a password is refused.
-        let words = [program, user, "nonull"]
-        var arguments: [UnsafeMutablePointer<CChar>?] = words.map { strdup($0) } + [nil]
-        var variables: [UnsafeMutablePointer<CChar>?] = [strdup("PATH=/usr/sbin:/usr/bin"), nil]
-        defer { (arguments + variables).forEach { free($0) } }
-        var child: pid_t = 0
-        let error = posix_spawn(
-            &child, program, &actions, &attributes, &arguments, &variables)
-        guard error == 0 else { throw SystemError(error) }
-        return child
     }
 
     private static func unsupported(_ reason: String) -> CommonError {
