@@ -11,20 +11,18 @@ package struct LoginSocket: LoginService {
 
     private let path: String
     private let user: UInt32
-    private let name: String
     private let owner: UInt32
     private let limit: Duration
 
     /// - Parameters:
     ///   - user: The user of the record.
-    ///   - name: The user's name.
     ///   - owner: The user who must listen: root, because systemd creates the service's socket.
     ///   - limit: The time for an answer. The protocol's longest is ten seconds.
     package init(
-        path: String = LoginSocket.standardPath, user: UInt32, name: String, owner: UInt32 = 0,
+        path: String = LoginSocket.standardPath, user: UInt32, owner: UInt32 = 0,
         limit: Duration = .seconds(15)
     ) {
-        (self.path, self.user, self.name) = (path, user, name)
+        (self.path, self.user) = (path, user)
         (self.owner, self.limit) = (owner, limit)
     }
 
@@ -37,10 +35,9 @@ package struct LoginSocket: LoginService {
     package func enrol(
         _ kind: KeyringKind, secret: SecretBytes, password: SecretBytes, pin: PIN
     ) throws(CommonError) -> UInt64 {
-        return try generation(
+        try generation(
             ask([
-                .word("enrol"), KeyringText.hexadecimal(SecretBytes(name.utf8)),
-                .word(kind.description), KeyringText.hexadecimal(secret),
+                .word("enrol"), .word(kind.description), KeyringText.hexadecimal(secret),
                 KeyringText.hexadecimal(password), .digits(of: pin),
             ]))
     }
@@ -202,7 +199,7 @@ extension CommonError {
 
 extension SecretBytes {
     /// A word that is no secret.
-    static func word(_ text: String) -> SecretBytes { SecretBytes(text.utf8) }
+    package static func word(_ text: String) -> SecretBytes { SecretBytes(text.utf8) }
 
     static func digits(of pin: PIN) -> SecretBytes {
         pin.withUnsafeBytes { bytes in
@@ -210,8 +207,11 @@ extension SecretBytes {
         }
     }
 
+    /// Words that are no secrets, with spaces between them, and the end of a line.
+    package static func line(_ words: String...) -> SecretBytes { line(words.map(word)) }
+
     /// Words with spaces between them, and the end of a line.
-    static func line(_ words: [SecretBytes]) -> SecretBytes {
+    package static func line(_ words: [SecretBytes]) -> SecretBytes {
         let separated = words.flatMap { [$0, SecretBytes.word(" ")] }.dropLast() + [.word("\n")]
         return SecretBytes(count: separated.reduce(0) { $0 + $1.count }) { target in
             var next = 0

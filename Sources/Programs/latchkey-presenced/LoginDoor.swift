@@ -1,7 +1,7 @@
 import Glibc
 import Latchkey
+import LatchkeyDesktop
 import LatchkeyPlatform
-import LatchkeyPresence
 import Logging
 import Synchronization
 
@@ -127,8 +127,8 @@ struct LoginConnection {
     ) {
         let (service, peer, descriptor) = (service, peer, descriptor)
         guard send(.line(offer.line)),
-            let line = read(LoginProof.maximumLength, within: Self.promptLimit),
-            let proof = LoginProof(line)
+            let line = read(SignInProof.maximumLength, within: Self.promptLimit),
+            let proof = SignInProof(line)
         else { return }
         let answer: SecretBytes?
         switch proof {

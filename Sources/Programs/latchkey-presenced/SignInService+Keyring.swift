@@ -221,8 +221,10 @@ extension SignInService {
                 guard let (secret, _) = try record.open(password: password) else {
                     return .line("error", "password")
                 }
-                return .line(
-                    "secret", record.kind.description, KeyringText.hexadecimal(secret))
+                return .line([
+                    .word("secret"), .word(record.kind.description),
+                    KeyringText.hexadecimal(secret),
+                ])
             }
         } catch { return failed(error, user, peer) }
     }

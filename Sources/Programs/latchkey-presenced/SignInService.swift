@@ -190,7 +190,7 @@ actor SignInService {
             try await Task.sleep(for: SignInTickets.lifetime)
             self.tickets.removeOld(at: .now)
         }
-        return .line(word, handle, kind.description)
+        return .line([.word(word), handle, .word(kind.description)])
     }
 
     /// Exchanges a handle for the secret, once, for the process that got it.
@@ -198,7 +198,10 @@ actor SignInService {
         guard peer.user == 0,
             let ticket = tickets.take(handle, for: user, process: peer.process, at: .now)
         else { return .line("none") }
-        return .line("secret", ticket.kind.description, KeyringText.hexadecimal(ticket.secret))
+        return .line([
+            .word("secret"), .word(ticket.kind.description),
+            KeyringText.hexadecimal(ticket.secret),
+        ])
     }
 
     // MARK: Parts
@@ -260,38 +263,4 @@ actor SignInService {
         }
         return await answers.first { _ in true } ?? late
     }
-}
-
-extension SecretBytes {
-    /// Words with single spaces between them, and the end of the line.
-    static func line(_ words: any LineWord...) -> SecretBytes {
-        let parts = words.map(\.bytes)
-        return SecretBytes(count: parts.reduce(0) { $0 + $1.count + 1 }) { target in
-            var next = 0
-            for part in parts {
-                part.withUnsafeBytes { bytes in
-                    for byte in bytes {
-                        target[next] = byte
-                        next += 1
-                    }
-                }
-                target[next] = UInt8(ascii: " ")
-                next += 1
-            }
-            target[next - 1] = UInt8(ascii: "\n")
-        }
-    }
-}
-
-/// A word of an answer: a text, or a secret.
-protocol LineWord {
-    var bytes: SecretBytes { get }
-}
-
-extension String: LineWord {
-    var bytes: SecretBytes { SecretBytes(utf8) }
-}
-
-extension SecretBytes: LineWord {
-    var bytes: SecretBytes { self }
 }

@@ -26,7 +26,7 @@ import Testing
         }
 
         func client(owner: UInt32 = geteuid(), limit: Duration = hangLimit) -> LoginSocket {
-            LoginSocket(path: path, user: 1000, name: "ann", owner: owner, limit: limit)
+            LoginSocket(path: path, user: 1000, owner: owner, limit: limit)
         }
 
         deinit { listener.end() }
@@ -126,7 +126,7 @@ import Testing
 
     @Test func `without the service, each request fails`() throws {
         let directory = try TemporaryDirectory()
-        let client = LoginSocket(path: directory.path(of: "login"), user: 1000, name: "ann")
+        let client = LoginSocket(path: directory.path(of: "login"), user: 1000)
         #expect(throws: CommonError.of(.unavailable)) { try client.status() }
     }
 

@@ -23,7 +23,7 @@ struct FingerSignInTests {
             let secret = String(repeating: "3c", count: 32)
             let password = PAMScene.password.utf8.map { String($0, radix: 16) }.joined()
             try await scene.check(
-                "enrol 1 61 gnome \(secret) \(password) \(SignInScene.pin)", answers: ["done 1"])
+                "enrol 1 gnome \(secret) \(password) \(SignInScene.pin)", answers: ["done 1"])
             try await scene.allow()
             async let signedIn = scene.signIn(typing: "", then: ["open_session"])
             try await reader.present(.finger("mine"))

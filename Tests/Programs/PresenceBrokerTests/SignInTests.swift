@@ -156,7 +156,7 @@ struct SignInTests {
     {
         try await SignInScene.with { scene in
             let user = SignInScene.user
-            let enrol = "enrol 1 61 gnome \(Self.secret) \(Self.password)"
+            let enrol = "enrol 1 gnome \(Self.secret) \(Self.password)"
             try await scene.check("\(enrol) 000000", as: user, answers: ["no 9"])
             try await scene.check(
                 "status 1", as: user, answers: ["status none - 0 - - set unproven"])
@@ -190,7 +190,7 @@ struct SignInTests {
 
     @Test func `a record under another password than the user's proves nothing`() async throws {
         try await SignInScene.with { scene in
-            let enrol = "enrol 1 61 gnome \(Self.secret) \(Self.hexadecimal("guess"))"
+            let enrol = "enrol 1 gnome \(Self.secret) \(Self.hexadecimal("guess"))"
             try await scene.check(
                 "\(enrol) \(SignInScene.pin)", as: SignInScene.user, answers: ["done 1"])
             let outcome = try await scene.signIn(typing: PAMScene.password, then: ["open_session"])
@@ -208,7 +208,7 @@ struct SignInTests {
         try await SignInScene.with { scene in
             let user = SignInScene.user
             try await scene.check(
-                "enrol 1 61 gnome \(Self.secret) \(Self.password) \(SignInScene.pin)", as: user,
+                "enrol 1 gnome \(Self.secret) \(Self.password) \(SignInScene.pin)", as: user,
                 answers: ["done 1"])
             try await scene.setPIN("000000")
             let learned = try await scene.ask("learned 1 \(Self.password)")
@@ -230,7 +230,7 @@ struct SignInTests {
         try await SignInScene.with { scene in
             let new = Self.hexadecimal("another password")
             try await scene.check(
-                "enrol 1 61 gnome \(Self.secret) \(Self.password) \(SignInScene.pin)",
+                "enrol 1 gnome \(Self.secret) \(Self.password) \(SignInScene.pin)",
                 as: SignInScene.user, answers: ["done 1"])
             try await scene.check(
                 "changed 2 \(Self.password) \(new)", answers: ["wait", "none"],
@@ -255,7 +255,7 @@ struct SignInTests {
             let user = SignInScene.user
             let new = Self.hexadecimal("another password")
             try await scene.check(
-                "enrol 1 61 gnome \(Self.secret) \(Self.password) \(SignInScene.pin)", as: user,
+                "enrol 1 gnome \(Self.secret) \(Self.password) \(SignInScene.pin)", as: user,
                 answers: ["done 1"])
             try await scene.check("renew 1 \(new) 000000", as: user, answers: ["no 9"])
             try await scene.check(
@@ -281,7 +281,7 @@ struct SignInTests {
     {
         try await SignInScene.with { scene in
             try await scene.check(
-                "enrol 1 61 gnome \(Self.secret) \(Self.password) \(SignInScene.pin)",
+                "enrol 1 gnome \(Self.secret) \(Self.password) \(SignInScene.pin)",
                 answers: ["done 1"])
             _ = try await scene.ask("learned 1 \(Self.password)")
             try await scene.check("auth 1 test -", answers: ["ask pin"])
@@ -303,7 +303,7 @@ struct SignInTests {
     @Test func `a handle is for the process that signed in`() async throws {
         try await SignInScene.with { scene in
             try await scene.check(
-                "enrol 1 61 gnome \(Self.secret) \(Self.password) \(SignInScene.pin)",
+                "enrol 1 gnome \(Self.secret) \(Self.password) \(SignInScene.pin)",
                 answers: ["done 1"])
             let learned = try await scene.ask("learned 1 \(Self.password)")
             let handle = try #require(learned.last?.split(separator: " ").dropFirst().first)
@@ -316,7 +316,7 @@ struct SignInTests {
         try await SignInScene.with { scene in
             let user = SignInScene.user
             try await scene.check(
-                "enrol 1 61 gnome \(Self.secret) \(Self.password) \(SignInScene.pin)", as: user,
+                "enrol 1 gnome \(Self.secret) \(Self.password) \(SignInScene.pin)", as: user,
                 answers: ["done 1"])
             try await scene.allow()
             try await scene.check("remove 1 1 -", as: user, answers: ["error password"])

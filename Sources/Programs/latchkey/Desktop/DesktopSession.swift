@@ -31,7 +31,7 @@ struct DesktopSession: Sendable {
                 recovery: "Sign in as a user of this machine.")
         }
         name = String(cString: text)
-        service = LoginSocket(user: getuid(), name: name)
+        service = LoginSocket(user: getuid())
         keyring = GnomeKeyring(place)
         wallet = KWallet(place)
         enrolment = KeyringEnrolment(service: service, keyring: keyring)

@@ -18,8 +18,7 @@ struct DesktopMachine {
                 return f"status {record['state']} {record['kind']} {record['generation']} sealed fresh set unproven" \\
                     if record else "status none - 0 - - set unproven"
             if command == "enrol":
-                name, kind, secret, password, pin = rest
-                assert bytes.fromhex(name) == b"lab"
+                kind, secret, password, pin = rest
                 if record: return "error exists"
                 if pin != "1234": return "no 2"
                 record = dict(state="pending", kind=kind, generation=1, secret=secret, password=password)

@@ -1,5 +1,5 @@
 import Latchkey
-import LatchkeyPresence
+import LatchkeyDesktop
 import Testing
 
 /// The lines at the socket of the sign-in.
@@ -44,8 +44,8 @@ struct LoginRequestTests {
         "auth 18446744073709551616 a b", "AUTH 1000 a b", "auth 1000 a\u{7f} b", "auth 1000 ä b",
         "secret 1000 abc", "learned 1000 ", "learned 1000 6", "learned 1000 6G", "learned 1000 6A",
         "activate 1000 01", "activate 1000 x", "status 1000 x", "allow 1000", "remove 1000 1",
-        "enrol 1000 61 gnome 00 61 123", "enrol 1000 61 gnome 00 61 12345678901234567",
-        "enrol 1000 61 gnome 00 61 12a4", "enrol 1000 61 gnome 0 61 1234", "unknown 1000",
+        "enrol 1000 gnome 00 61 123", "enrol 1000 gnome 00 61 12345678901234567",
+        "enrol 1000 gnome 00 61 12a4", "enrol 1000 gnome 0 61 1234", "unknown 1000",
     ])
     func `a line in another form is refused`(_ line: String) {
         #expect(request(line) == nil, "\(line)")
@@ -61,7 +61,7 @@ struct LoginRequestTests {
     }
 
     @Test func `a proof is a PIN of 4 to 16 digits, or a finger`() {
-        func proof(_ line: String) -> LoginProof? { LoginProof(SecretBytes(line.utf8)) }
+        func proof(_ line: String) -> SignInProof? { SignInProof(SecretBytes(line.utf8)) }
         if case .finger? = proof("finger") {} else { Issue.record("finger") }
         if case .pin? = proof("pin 1234") {} else { Issue.record("4 digits") }
         if case .pin? = proof("pin 1234567890123456") {} else { Issue.record("16 digits") }

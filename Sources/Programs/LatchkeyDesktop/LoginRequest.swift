@@ -27,21 +27,23 @@ package enum LoginRequest: Sendable {
     ///
     /// - Returns: nil for a line in another form, or with a value that is out of its bounds.
     package static func read(_ line: SecretBytes) -> (user: UInt32, request: LoginRequest)? {
-        guard line.count <= maximumLength, let words = LoginWord.words(of: line),
-            words.count >= 2, let verb = words[0].text, let user = words[1].user,
+        guard line.count <= maximumLength, let words = line.receivedWords,
+            words.count >= 2, let verb = words[0].shortText, let user = words[1].user,
             let request = LoginRequest(verb, Array(words[2...]))
         else { return nil }
         return (user, request)
     }
 
-    private init?(_ verb: String, _ words: [LoginWord]) {
+    private init?(_ verb: String, _ words: [SecretBytes]) {
         switch (verb, words.count) {
         case ("auth", 2):
-            guard let service = words[0].text, let terminal = words[1].text else { return nil }
+            guard let service = words[0].shortText, let terminal = words[1].shortText else {
+                return nil
+            }
             self = .auth(service: service, terminal: terminal)
         case ("secret", 1):
-            guard words[0].bytes.count == 64 else { return nil }
-            self = .secret(handle: words[0].bytes)
+            guard words[0].count == 64 else { return nil }
+            self = .secret(handle: words[0])
         case ("learned", 1):
             guard let password = words[0].password else { return nil }
             self = .learned(password: password)
@@ -49,10 +51,9 @@ package enum LoginRequest: Sendable {
             guard let old = words[0].password, let new = words[1].password else { return nil }
             self = .changed(old: old, new: new)
         case ("status", 0): self = .status
-        case ("enrol", 5):
-            // The first word is the user's name, which the service knows itself.
-            guard let kind = words[1].text, let secret = words[2].hexadecimal(maximum: 64),
-                let password = words[3].password, let pin = words[4].pin
+        case ("enrol", 4):
+            guard let kind = words[0].shortText, let secret = words[1].hexadecimal(maximum: 64),
+                let password = words[2].password, let pin = words[3].pin
             else { return nil }
             self = .enrol(kind: kind, secret: secret, password: password, pin: pin)
         case ("renew", 2):
@@ -67,7 +68,7 @@ package enum LoginRequest: Sendable {
         case ("remove", 2):
             guard let generation = words[0].number else { return nil }
             // Compared as bytes: a text of a password would stay in memory.
-            guard words[1].bytes != SecretBytes("-".utf8) else {
+            guard words[1] != SecretBytes("-".utf8) else {
                 self = .remove(generation: generation, password: nil)
                 return
             }
@@ -79,7 +80,7 @@ package enum LoginRequest: Sendable {
 }
 
 /// The proof of a user, the second line of ``LoginRequest/auth(service:terminal:)``.
-package enum LoginProof: Sendable {
+package enum SignInProof: Sendable {
     case pin(PIN)
     case finger
 
@@ -88,10 +89,10 @@ package enum LoginProof: Sendable {
 
     /// Reads a line without its end.
     package init?(_ line: SecretBytes) {
-        guard line.count <= Self.maximumLength, let words = LoginWord.words(of: line) else {
+        guard line.count <= Self.maximumLength, let words = line.receivedWords else {
             return nil
         }
-        switch (words[0].text, words.count) {
+        switch (words[0].shortText, words.count) {
         case ("finger", 1): self = .finger
         case ("pin", 2):
             guard let pin = words[1].pin else { return nil }
@@ -101,47 +102,44 @@ package enum LoginProof: Sendable {
     }
 }
 
-/// A word of a line, in locked memory.
-private struct LoginWord {
+/// A received line, or a word of it, in locked memory.
+extension SecretBytes {
+    private static let maximumWords = 8
     /// The maximum length of a password in bytes.
     private static let maximumPassword = 512
 
-    let bytes: SecretBytes
-
+    /// The words of a received line.
+    ///
     /// - Returns: nil if a byte is no printable ASCII, or a word is empty. Otherwise at least one.
-    static func words(of line: SecretBytes) -> [LoginWord]? {
-        line.withUnsafeBytes { line in
-            guard line.allSatisfy({ (0x20...0x7e).contains($0) }) else { return nil }
-            let parts = line.split(
-                separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
-            guard parts.count <= 8, parts.allSatisfy({ !$0.isEmpty }) else { return nil }
-            return parts.map { part in
-                LoginWord(
-                    bytes: SecretBytes(count: part.count) {
-                        $0.copyMemory(from: UnsafeRawBufferPointer(rebasing: part))
-                    })
-            }
+    fileprivate var receivedWords: [SecretBytes]? {
+        let isAcceptable = withUnsafeBytes { bytes in
+            bytes.allSatisfy { (0x20...0x7e).contains($0) }
+                && bytes.count { $0 == UInt8(ascii: " ") } < Self.maximumWords
         }
+        guard isAcceptable else { return nil }
+        let words = words
+        return words.allSatisfy { $0.count > 0 } ? words : nil
     }
 
     /// A short word that is no secret.
-    var text: String? {
-        guard bytes.count <= 64 else { return nil }
-        return bytes.withUnsafeBytes { String(decoding: $0, as: UTF8.self) }
-    }
+    fileprivate var shortText: String? { count <= 64 ? text : nil }
 
     /// A decimal number in its shortest form.
-    var number: UInt64? {
-        guard let text, let number = UInt64(text), "\(number)" == text else { return nil }
+    fileprivate var number: UInt64? {
+        guard let text = shortText, let number = UInt64(text), "\(number)" == text else {
+            return nil
+        }
         return number
     }
 
     /// Not the invalid user id.
-    var user: UInt32? { number.flatMap { UInt32(exactly: $0) }.flatMap { $0 == .max ? nil : $0 } }
+    fileprivate var user: UInt32? {
+        number.flatMap { UInt32(exactly: $0) }.flatMap { $0 == .max ? nil : $0 }
+    }
 
     /// 4 to 16 digits.
-    var pin: PIN? {
-        bytes.withUnsafeBytes { digits in
+    fileprivate var pin: PIN? {
+        withUnsafeBytes { digits in
             guard (4...16).contains(digits.count),
                 digits.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) })
             else { return nil }
@@ -149,29 +147,14 @@ private struct LoginWord {
         }
     }
 
-    var password: SecretBytes? { hexadecimal(maximum: Self.maximumPassword) }
+    fileprivate var password: SecretBytes? { hexadecimal(maximum: Self.maximumPassword) }
 
     /// 1 to `maximum` bytes, two lower-case digits for each.
-    func hexadecimal(maximum: Int) -> SecretBytes? {
-        bytes.withUnsafeBytes { digits in
-            guard digits.count % 2 == 0, (1...maximum).contains(digits.count / 2),
-                digits.allSatisfy({ Self.value($0) != nil })
-            else { return nil }
-            return SecretBytes(count: digits.count / 2) { target in
-                for index in target.indices {
-                    let high = Self.value(digits[2 * index]) ?? 0
-                    let low = Self.value(digits[2 * index + 1]) ?? 0
-                    target[index] = high << 4 | low
-                }
-            }
+    fileprivate func hexadecimal(maximum: Int) -> SecretBytes? {
+        let isLowercase = withUnsafeBytes {
+            !$0.contains { (UInt8(ascii: "A")...UInt8(ascii: "F")).contains($0) }
         }
-    }
-
-    private static func value(_ digit: UInt8) -> UInt8? {
-        switch digit {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): digit - UInt8(ascii: "a") + 10
-        default: nil
-        }
+        guard (1...(2 * maximum)).contains(count), isLowercase else { return nil }
+        return KeyringText.bytes(ofHexadecimal: self)
     }
 }
