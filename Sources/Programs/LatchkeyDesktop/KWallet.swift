@@ -2,7 +2,7 @@ internal import CPlatform
 internal import Crypto
 internal import CryptoExtras
 internal import FoundationEssentials
-internal import Glibc
+package import Glibc
 package import Latchkey
 internal import LatchkeyPlatform
 
@@ -83,11 +83,14 @@ package struct KWallet: Sendable {
     /// - Parameters:
     ///   - daemon: The daemon's path.
     ///   - deadline: Of the wait until the daemon has taken the key.
+    /// - Returns: The daemon's process ID. It is a child of this process.
     /// - Throws: `CommonError`: `invalidInput` for a key of another length, `unavailable` if the
-    ///   daemon did not start, or ended or left the key in the pipe until the deadline.
+    ///   daemon did not start, or ended or left the key in the pipe until the deadline, which ends
+    ///   it.
+    @discardableResult
     package func handOver(
         _ key: SecretBytes, to daemon: String, until deadline: ContinuousClock.Instant
-    ) throws(CommonError) {
+    ) throws(CommonError) -> pid_t {
         guard key.count == KeyringKind.kwallet.secretLength else {
             throw .invalidInput("a wallet's key has \(KeyringKind.kwallet.secretLength) bytes")
         }
@@ -116,6 +119,7 @@ package struct KWallet: Sendable {
                 recovery: "Install the wallet daemon.")
         }
         try awaitReading(of: ends[1], by: child, until: deadline)
+        return child
     }
 
     /// Waits until the daemon has closed its end of the pipe.
@@ -126,6 +130,10 @@ package struct KWallet: Sendable {
         var status: Int32 = 0
         let hasEnded = waitpid(child, &status, WNOHANG) == child
         guard isClosed, !hasEnded else {
+            if !hasEnded {
+                kill(child, SIGKILL)
+                waitpid(child, &status, 0)
+            }
             throw CommonError(
                 code: .unavailable,
                 reason: hasEnded

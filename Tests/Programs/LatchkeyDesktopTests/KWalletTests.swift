@@ -67,7 +67,7 @@ import Testing
             try KWallet(user.place).handOver(key, to: path, until: .now + hangLimit)
         }
         switch result {
-        case .success: break
+        case .success(let daemon): #expect(waitpid(daemon, nil, 0) == daemon)
         case .failure(let error):
             // The shell can have ended before the check.
             #expect((error as? CommonError)?.reason == "the wallet daemon ended")
