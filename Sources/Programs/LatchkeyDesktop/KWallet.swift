@@ -2,7 +2,7 @@ internal import CPlatform
 internal import Crypto
 internal import CryptoExtras
 internal import FoundationEssentials
-package import Glibc
+internal import Glibc
 package import Latchkey
 internal import LatchkeyPlatform
 
@@ -90,7 +90,7 @@ package struct KWallet: Sendable {
     @discardableResult
     package func handOver(
         _ key: SecretBytes, to daemon: String, until deadline: ContinuousClock.Instant
-    ) throws(CommonError) -> pid_t {
+    ) throws(CommonError) -> Int32 {
         guard key.count == KeyringKind.kwallet.secretLength else {
             throw .invalidInput("a wallet's key has \(KeyringKind.kwallet.secretLength) bytes")
         }
