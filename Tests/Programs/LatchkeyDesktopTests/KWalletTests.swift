@@ -46,10 +46,7 @@ import Testing
 
     /// A wallet daemon in a shell: `body` finds the key's pipe at descriptor 3.
     private static func daemon(_ user: KeyringUser, _ body: String) throws -> String {
-        let path = "\(user.place.home)/daemon"
-        try Data("#!/bin/sh\n\(body)\n".utf8).write(to: URL(filePath: path))
-        try #require(chmod(path, 0o755) == 0)
-        return path
+        try user.directory.makeScript("home/daemon", "#!/bin/sh\n\(body)\n")
     }
 
     @Test func `the daemon gets the key, the socket and nothing else`() async throws {

@@ -14,9 +14,7 @@ import Testing
     ) throws -> Bool {
         let directory = try TemporaryDirectory()
         defer { withExtendedLifetime(directory) {} }
-        let program = directory.path(of: "helper")
-        try Data("#!/bin/sh\n\(helper)\n".utf8).write(to: URL(filePath: program))
-        try #require(chmod(program, 0o755) == 0)
+        let program = try directory.makeScript("helper", "#!/bin/sh\n\(helper)\n")
         return try LoginPassword.isRight(
             password, of: "ann", until: .now + limit, program: program)
     }

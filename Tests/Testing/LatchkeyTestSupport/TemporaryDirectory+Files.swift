@@ -76,13 +76,28 @@ extension TemporaryDirectory {
     /// - Parameter text: The script, with its first line `#!…`, at most 100 KiB.
     /// - Returns: The path of the script.
     /// - Throws: An issue of the test if the script cannot be written.
+    @discardableResult
     package func makeScript(_ name: String, _ text: String) throws -> String {
         let path = path(of: name)
-        let write = #"printf %s "$2" >"$1" && chmod 700 "$1""#
+        try Self.shell(#"printf %s "$1" >"$2" && chmod 755 "$2""#, text, path)
+        return path
+    }
+
+    /// Copies a program to a file that other users can execute, in the same way.
+    ///
+    /// - Returns: The path of the copy.
+    @discardableResult
+    package func copyProgram(_ program: String, as name: String) throws -> String {
+        let path = path(of: name)
+        try Self.shell(#"cp "$1" "$2" && chmod 755 "$2""#, program, path)
+        return path
+    }
+
+    private static func shell(_ command: String, _ source: String, _ path: String) throws {
         var arguments =
-            ["sh", "-c", write, "sh", path, text].map { (argument: String) in strdup(argument) } + [
-                nil
-            ]
+            ["sh", "-c", command, "sh", source, path].map {
+                (argument: String) in strdup(argument)
+            } + [nil]
         defer { for argument in arguments { free(argument) } }
         var environment: [UnsafeMutablePointer<CChar>?] = [nil]
         var process: pid_t = 0
@@ -93,6 +108,5 @@ extension TemporaryDirectory {
             try #require(isInterrupted)
         }
         try #require(status == 0, "the shell wrote \(path)")
-        return path
     }
 }

@@ -34,7 +34,6 @@ final class SSHAgent: Sendable {
     ) async throws {
         self.machine = machine
         directory = try TemporaryDirectory()
-        let script = directory.path(of: "pinentry")
         let answer =
             hangs
             ? #"echo "$$" >"$0.pid"; exec sleep 100000"#
@@ -42,7 +41,8 @@ final class SSHAgent: Sendable {
             if rm "$0.wrong" 2>/dev/null; then echo 'D 000000'; else echo 'D \#(pin)'; fi
             echo end >>"$0.turns"; echo OK
             """#
-        try Data(
+        let script = try directory.makeScript(
+            "pinentry",
             """
             #!/bin/sh
             echo begin >>"$0.turns"
@@ -56,9 +56,7 @@ final class SSHAgent: Sendable {
                 *) echo OK ;;
               esac
             done
-            """.utf8
-        ).write(to: URL(filePath: script))
-        chmod(script, 0o700)
+            """)
         var variables = machine.environment
         variables["LATCHKEY_PIN_SOURCE"] = "pinentry"
         variables["PINENTRY_PROGRAM"] = script

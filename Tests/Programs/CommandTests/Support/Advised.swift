@@ -52,12 +52,12 @@ struct Advised {
     /// Runs a command line as an administrator: `sudo` asks nobody, and the user types ``typed`` at
     /// each command.
     func shell(_ command: String) async throws {
-        let folder = machine.directory.path(of: "sudo-\(UInt32.random(in: 0 ... .max))")
+        let name = "sudo-\(UInt32.random(in: 0 ... .max))"
+        let folder = machine.directory.path(of: name)
         try FileManager.default.createDirectory(
             atPath: folder, withIntermediateDirectories: false)
-        try Data("#!/bin/sh\nprintf '%s\\n' \"$TYPED\" | \"$@\"\n".utf8)
-            .write(to: URL(filePath: folder + "/sudo"))
-        try #require(chmod(folder + "/sudo", 0o755) == 0)
+        try machine.directory.makeScript(
+            "\(name)/sudo", "#!/bin/sh\nprintf '%s\\n' \"$TYPED\" | \"$@\"\n")
         let outcome = try await machine.run(
             ["-c", command],
             extra: ["PATH": "\(folder):/usr/local/bin:/usr/bin:/bin", "TYPED": typed],

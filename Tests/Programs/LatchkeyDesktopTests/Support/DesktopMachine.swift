@@ -88,9 +88,7 @@ struct DesktopMachine {
             try Data(text.utf8).write(to: directory.url.appending(path: name))
             try #require(chmod(directory.path(of: name), 0o644) == 0)
         }
-        try FileManager.default.copyItem(
-            atPath: BuiltProduct.path(of: "latchkey"), toPath: directory.path(of: "latchkey"))
-        try #require(chmod(directory.path(of: "latchkey"), 0o755) == 0)
+        try directory.copyProgram(BuiltProduct.path(of: "latchkey"), as: "latchkey")
         let outcome = try await SystemProgram("timeout").result(of: [
             "-k", "1", "280", "unshare", "--mount", "--propagation", "private", "bash", "-c", root,
             "machine", directory.path,

@@ -13,7 +13,7 @@ final class KeyringUser: Sendable {
     /// The account `nobody`: a message bus needs an account.
     private static let other = 65534
 
-    private let directory: TemporaryDirectory
+    let directory: TemporaryDirectory
     /// Whether programs run as another user than this process.
     private let isOther: Bool
     let place: UserPlace
@@ -92,9 +92,7 @@ final class KeyringUser: Sendable {
     func share(_ name: String, secret: SecretBytes) throws -> (program: String, file: String) {
         let (program, file) = (directory.path(of: name), directory.path(of: "secret"))
         if access(program, F_OK) != 0 {
-            try FileManager.default.copyItem(
-                atPath: BuiltProduct.path(of: name), toPath: program)
-            try #require(chmod(program, 0o755) == 0)
+            try directory.copyProgram(BuiltProduct.path(of: name), as: name)
         }
         try secret.withUnsafeBytes { Data($0) }.write(to: URL(filePath: file))
         try #require(chmod(file, 0o644) == 0)

@@ -23,9 +23,7 @@ struct PAMScene {
         directory = try TemporaryDirectory()
         chmod(directory.path, 0o755)
         module = try Self.compiled()
-        let helper = directory.path(of: "helper")
-        try Self.helper.write(toFile: helper, atomically: true, encoding: .utf8)
-        chmod(helper, 0o755)
+        try directory.makeScript("helper", Self.helper)
         mkdir(directory.path(of: "out"), 0o777)
         chmod(directory.path(of: "out"), 0o777)
     }
