@@ -20,10 +20,10 @@ package struct KeyringEnrolment: Sendable {
     /// The time for one request to the keyring's daemon.
     private static let limit: Duration = .seconds(10)
 
-    private let service: any LoginService
+    private let service: any SignInClient
     private let keyring: any Keyring
 
-    package init(service: any LoginService, keyring: any Keyring) {
+    package init(service: any SignInClient, keyring: any Keyring) {
         (self.service, self.keyring) = (service, keyring)
     }
 
@@ -101,8 +101,8 @@ package struct KeyringEnrolment: Sendable {
 
     /// Adds a copy under the login password if it was changed without the record: the PIN opens the
     /// secret.
-    private func follow(_ record: LoginStatus.Record, _ password: SecretBytes, _ pin: PIN?)
-        throws(CommonError) -> LoginStatus.Record
+    private func follow(_ record: SignInStatus.Record, _ password: SecretBytes, _ pin: PIN?)
+        throws(CommonError) -> SignInStatus.Record
     {
         guard let pin, record.isSealed, try !opensRecord(password) else { return record }
         _ = try service.renew(password: password, pin: pin)
@@ -110,7 +110,7 @@ package struct KeyringEnrolment: Sendable {
         return followed
     }
 
-    private func resume(_ existing: LoginStatus.Record, password: SecretBytes, pin: PIN?)
+    private func resume(_ existing: SignInStatus.Record, password: SecretBytes, pin: PIN?)
         throws(CommonError) -> Outcome
     {
         try checkKind(existing)
@@ -131,7 +131,7 @@ package struct KeyringEnrolment: Sendable {
 
     /// Seals the secret again if the PIN does not open it, for example after the PIN was made anew,
     /// and makes the record active.
-    private func complete(_ record: LoginStatus.Record, password: SecretBytes, pin: PIN?)
+    private func complete(_ record: SignInStatus.Record, password: SecretBytes, pin: PIN?)
         throws(CommonError) -> Outcome
     {
         var generation = record.generation
@@ -203,7 +203,7 @@ package struct KeyringEnrolment: Sendable {
         guard try keyring.unlock(text, until: deadline) == .done else { throw Self.untested }
     }
 
-    private func checkKind(_ record: LoginStatus.Record) throws(CommonError) {
+    private func checkKind(_ record: SignInStatus.Record) throws(CommonError) {
         guard record.kind == .gnome else {
             throw CommonError(
                 code: .wrongState,

@@ -94,7 +94,7 @@ struct PresenceDaemon: ServiceProgram {
             bus: bus, authority: authority, prints: EnrolledPrints(directory: prints),
             timeLimit: .seconds(timeLimit), log: log)
         let door = try socket.map { (socket) throws(KeystoreError) in
-            try LoginDoor(
+            try SignInDoor(
                 socket,
                 SignInService(
                     bus: bus, authority: authority, presence: service, stateDirectory: directory,

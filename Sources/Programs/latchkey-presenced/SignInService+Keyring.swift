@@ -28,8 +28,8 @@ extension SignInService {
     /// Opens a record with a password that PAM accepted, and keeps only the copy that it opened. If
     /// it opens none, the password was changed without them, and they are marked.
     private static func prove(
-        _ records: LoginRecordStore, _ user: UInt32, _ password: SecretBytes
-    ) throws(CommonError) -> (secret: SecretBytes, record: LoginRecord)? {
+        _ records: SignInRecordStore, _ user: UInt32, _ password: SecretBytes
+    ) throws(CommonError) -> (secret: SecretBytes, record: SignInRecord)? {
         guard var record = try records.read(user: user) else { return nil }
         guard let (secret, index) = try record.open(password: password) else {
             try markStale(record, in: records)
@@ -42,7 +42,7 @@ extension SignInService {
         return (secret, record)
     }
 
-    private static func markStale(_ record: LoginRecord, in records: LoginRecordStore)
+    private static func markStale(_ record: SignInRecord, in records: SignInRecordStore)
         throws(CommonError)
     {
         guard record.wraps.contains(where: { !$0.isStale }) else { return }
@@ -53,7 +53,7 @@ extension SignInService {
 
     /// A PIN that was set after the record was sealed is not allowed: any program can remove the
     /// index of a PIN and set a first one.
-    private func allow(_ user: UInt32, sealedIn record: LoginRecord) async {
+    private func allow(_ user: UInt32, sealedIn record: SignInRecord) async {
         guard let sealed = record.sealed, authority.signIn(of: user)?.hasPIN != true else { return }
         do throws(KeystoreError) {
             guard try await authority.allowSignIn(of: user, sealedIn: Data(sealed)) else { return }
@@ -139,7 +139,7 @@ extension SignInService {
         } catch { return refused(error, user, peer) }
         do throws(CommonError) {
             let record = try await stored { (records) throws(CommonError) in
-                var record = LoginRecord(user: user, name: name, kind: kind)
+                var record = SignInRecord(user: user, name: name, kind: kind)
                 record.sealed = Array(sealed)
                 record.add(
                     try PasswordWrap(secret, password: password, binding: record.nextBinding))
@@ -161,10 +161,10 @@ extension SignInService {
     func renew(
         _ password: SecretBytes, _ pin: PIN, of user: UInt32, by peer: PeerCredentials
     ) async -> SecretBytes {
-        let found: (record: LoginRecord, secret: SecretBytes?)?
+        let found: (record: SignInRecord, secret: SecretBytes?)?
         do throws(CommonError) {
             found = try await stored {
-                (records) throws(CommonError) -> (record: LoginRecord, secret: SecretBytes?)? in
+                (records) throws(CommonError) -> (record: SignInRecord, secret: SecretBytes?)? in
                 guard let record = try records.read(user: user) else { return nil }
                 return (record, try record.open(password: password)?.secret)
             }

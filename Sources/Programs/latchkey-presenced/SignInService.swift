@@ -17,7 +17,7 @@ actor SignInService {
     private static let firstAnswer: Duration = .milliseconds(700)
 
     let authority: ApprovalAuthority
-    let records: LoginRecordStore
+    let records: SignInRecordStore
     let log: Logger
     /// The disk and scrypt block. One call at a time, so scrypt's memory is needed once.
     let thread = BlockingThread()
@@ -71,7 +71,7 @@ actor SignInService {
                 reason: "\(directory) cannot be created: \(SystemError.last)",
                 recovery: "Give the service a private state directory with mode 0700.")
         }
-        records = LoginRecordStore(directory: directory)
+        records = SignInRecordStore(directory: directory)
         (self.bus, self.authority, self.presence, self.log) = (bus, authority, presence, log)
         isNamed = { BusRequester.name(of: $0) != nil }
     }
@@ -82,7 +82,7 @@ actor SignInService {
     ///
     /// A PAM program of any user can name any user, so root's `auth` counts only when it may ask;
     /// and a secret or a changed password must not be lost because of the others.
-    func admits(_ peer: PeerCredentials, for user: UInt32, _ request: LoginRequest) -> Bool {
+    func admits(_ peer: PeerCredentials, for user: UInt32, _ request: SignInRequest) -> Bool {
         guard user != 0, peer.user == 0 || peer.user == user, isNamed(user) else { return false }
         let target = Target(user: user, isByRoot: peer.user == 0)
         if peer.user == 0 {
@@ -171,7 +171,7 @@ actor SignInService {
     }
 
     private func yes(
-        _ secret: SecretBytes?, of record: LoginRecord?, for user: UInt32, _ peer: PeerCredentials
+        _ secret: SecretBytes?, of record: SignInRecord?, for user: UInt32, _ peer: PeerCredentials
     ) -> SecretBytes {
         guard let secret, let record else { return .line("yes") }
         return ticket(secret, record.kind, for: user, peer, after: "yes")
@@ -207,7 +207,7 @@ actor SignInService {
     // MARK: Parts
 
     /// The user's record; nil without one, and if it cannot be read.
-    func record(of user: UInt32) async -> LoginRecord? {
+    func record(of user: UInt32) async -> SignInRecord? {
         do throws(CommonError) {
             return try await stored { (records) throws(CommonError) in
                 try records.read(user: user)
@@ -221,7 +221,7 @@ actor SignInService {
     }
 
     func stored<R: Sendable>(
-        _ body: @escaping @Sendable (LoginRecordStore) throws(CommonError) -> R
+        _ body: @escaping @Sendable (SignInRecordStore) throws(CommonError) -> R
     ) async throws(CommonError) -> R {
         let records = records
         return try await thread.run { () throws(CommonError) in try body(records) }

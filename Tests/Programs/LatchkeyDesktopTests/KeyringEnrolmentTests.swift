@@ -13,7 +13,7 @@ struct KeyringEnrolmentTests {
 
     private struct World {
         let user: KeyringUser
-        let service: LoginServiceDouble
+        let service: SignInServiceDouble
         let enrolment: KeyringEnrolment
 
         /// Whether the keyring opens with a secret.
@@ -21,8 +21,8 @@ struct KeyringEnrolmentTests {
             try user.keyring.unlock(secret, until: .now + hangLimit) == .done
         }
 
-        var record: LoginRecord? {
-            get throws { try service.store.read(user: LoginServiceDouble.user) }
+        var record: SignInRecord? {
+            get throws { try service.store.read(user: SignInServiceDouble.user) }
         }
     }
 
@@ -33,7 +33,7 @@ struct KeyringEnrolmentTests {
         let user = try KeyringUser()
         try await user.createKeyring(password: password)
         try await whileRunning(user.startDaemon()) {
-            let service = try LoginServiceDouble()
+            let service = try SignInServiceDouble()
             let keyring = KillableKeyring(keyring: user.keyring, service: service)
             try await body(
                 World(
@@ -43,7 +43,7 @@ struct KeyringEnrolmentTests {
     }
 
     private static func enable(_ world: World) throws -> KeyringEnrolment.Outcome {
-        try world.enrolment.enable(password: password, pin: try LoginServiceDouble.pin.get())
+        try world.enrolment.enable(password: password, pin: try SignInServiceDouble.pin.get())
     }
 
     @Test func `enabling gives the keyring the secret, disabling the login password`() async throws
@@ -135,7 +135,7 @@ struct KeyringEnrolmentTests {
     @Test func `a secret that the PIN no longer opens is sealed again`() async throws {
         try await Self.withWorld { world in
             _ = try Self.enable(world)
-            for state in [LoginRecord.State.active, .pending] {
+            for state in [SignInRecord.State.active, .pending] {
                 var record = try #require(try world.record)
                 record.sealed = nil
                 record.state = state
@@ -159,7 +159,7 @@ struct KeyringEnrolmentTests {
             #expect(throws: CommonError.of(.wrongProof)) {
                 try world.enrolment.enable(password: new, pin: nil)
             }
-            let pin = try LoginServiceDouble.pin.get()
+            let pin = try SignInServiceDouble.pin.get()
             #expect(try world.enrolment.enable(password: new, pin: pin) == .continued)
             #expect(try world.record?.open(password: Self.password) != nil, "it was not removed")
             #expect(try world.enrolment.enable(password: new, pin: pin) == .unchanged)
@@ -209,11 +209,11 @@ struct KeyringEnrolmentTests {
     }
 
     @Test func `a KWallet's key is stored as it is, and needs no change`() throws {
-        let service = try LoginServiceDouble()
+        let service = try SignInServiceDouble()
         let user = try KeyringUser()
         let enrolment = KeyringEnrolment(service: service, keyring: user.keyring)
         let key = SecretBytes.random(count: 56)
-        let pin = try LoginServiceDouble.pin.get()
+        let pin = try SignInServiceDouble.pin.get()
         #expect(
             try enrolment.enableWallet(key: key, password: Self.password, pin: pin) == .done)
         #expect(try service.release(password: Self.password) == key)

@@ -17,7 +17,7 @@ struct PAMModuleTests {
     }
 
     /// A service with the PIN 2468 that knows no keyring.
-    @Sendable private static func plain(_ line: String) -> [FakeLogin.Step] {
+    @Sendable private static func plain(_ line: String) -> [FakeSignInService.Step] {
         if line.hasPrefix("auth ") { return [.answer("ask pin finger")] }
         return switch line {
         case "pin 2468": [.answer("yes"), .close]
@@ -28,7 +28,7 @@ struct PAMModuleTests {
 
     @Test func `the right PIN signs in with one prompt`() async throws {
         let scene = try PAMScene()
-        let service = try FakeLogin(scene, Self.plain)
+        let service = try FakeSignInService(scene, Self.plain)
         let outcome = try await scene.signIn(typing: "2468")
         #expect(outcome.isSuccess, "\(outcome.text)")
         #expect(outcome.text.contains("PIN or password; Enter for the finger: "))
@@ -38,7 +38,7 @@ struct PAMModuleTests {
 
     @Test func `after a wrong PIN the password signs in`() async throws {
         let scene = try PAMScene()
-        let service = try FakeLogin(scene, Self.plain)
+        let service = try FakeSignInService(scene, Self.plain)
         let outcome = try await scene.signIn(typing: "1111", PAMScene.password)
         #expect(outcome.isSuccess, "\(outcome.text)")
         #expect(outcome.text.contains("The PIN is wrong. Attempts left: 9."))
@@ -52,7 +52,7 @@ struct PAMModuleTests {
         async throws
     {
         let scene = try PAMScene()
-        let service = try FakeLogin(scene, Self.plain)
+        let service = try FakeSignInService(scene, Self.plain)
         let outcome = try await scene.signIn(typing: PAMScene.password)
         #expect(outcome.isSuccess, "\(outcome.text)")
         let short = try await scene.signIn(typing: "123", "nothing")
@@ -66,7 +66,7 @@ struct PAMModuleTests {
         async throws
     {
         let scene = try PAMScene()
-        let service = try FakeLogin(scene, Self.plain)
+        let service = try FakeSignInService(scene, Self.plain)
         let outcome = try await scene.signIn(
             as: "digits", typing: PAMScene.numericPassword, PAMScene.numericPassword)
         #expect(outcome.isSuccess, "\(outcome.text)")
@@ -76,14 +76,14 @@ struct PAMModuleTests {
     @Test func `an empty answer starts the finger, and then the password`() async throws {
         let scene = try PAMScene()
         do {
-            let service = try FakeLogin(scene, Self.plain)
+            let service = try FakeSignInService(scene, Self.plain)
             let outcome = try await scene.signIn(typing: "")
             #expect(outcome.isSuccess, "\(outcome.text)")
             #expect(outcome.text.contains("Place your finger on the reader."))
             #expect(service.lines.last == "finger")
         }
         for end in ["no", "none"] {
-            let service = try FakeLogin(scene) { line in
+            let service = try FakeSignInService(scene) { line in
                 line == "finger" ? [.answer("touch"), .answer(end)] : [.answer("ask finger")]
             }
             let outcome = try await scene.signIn(typing: "", PAMScene.password)
@@ -94,7 +94,7 @@ struct PAMModuleTests {
 
     @Test func `the options limit the proofs`() async throws {
         let scene = try PAMScene()
-        let service = try FakeLogin(scene, Self.plain)
+        let service = try FakeSignInService(scene, Self.plain)
         let finger = try await scene.signIn("finger")
         #expect(finger.isSuccess, "\(finger.text)")
         #expect(!finger.text.contains("PIN"), "no prompt: \(finger.text)")
@@ -110,7 +110,7 @@ struct PAMModuleTests {
         async throws
     {
         let scene = try PAMScene()
-        let steps: [FakeLogin.Step] =
+        let steps: [FakeSignInService.Step] =
             switch fault {
             case "closed": [.close]
             case "hanging": [.hang]
@@ -119,7 +119,7 @@ struct PAMModuleTests {
             case "binary": [.raw("ask pin\u{7}\n")]
             default: [.answer("none")]
             }
-        let service = fault == "absent" ? nil : try FakeLogin(scene) { _ in steps }
+        let service = fault == "absent" ? nil : try FakeSignInService(scene) { _ in steps }
         let outcome = try await scene.signIn(typing: PAMScene.password)
         #expect(outcome.isSuccess, "\(outcome.text)")
         #expect(!outcome.text.contains("PIN"), "\(outcome.text)")
@@ -128,11 +128,11 @@ struct PAMModuleTests {
     }
 
     @Test(arguments: [
-        [FakeLogin.Step.close], [.answer("locked")], [.answer("none")], [.raw("yes")],
+        [FakeSignInService.Step.close], [.answer("locked")], [.answer("none")], [.raw("yes")],
     ])
-    func `without a yes the PIN does not sign in`(_ steps: [FakeLogin.Step]) async throws {
+    func `without a yes the PIN does not sign in`(_ steps: [FakeSignInService.Step]) async throws {
         let scene = try PAMScene()
-        let service = try FakeLogin(scene) { line in
+        let service = try FakeSignInService(scene) { line in
             line.hasPrefix("auth") ? [.answer("ask pin")] : steps + [.close]
         }
         let refused = try await scene.signIn(typing: "2468", "nothing")
@@ -171,7 +171,7 @@ struct PAMModuleTests {
 
     @Test func `root and remote requests are not asked`() async throws {
         let scene = try PAMScene()
-        let service = try FakeLogin(scene, Self.plain)
+        let service = try FakeSignInService(scene, Self.plain)
         let remote = try await scene.signIn(
             typing: PAMScene.password, remoteHost: "192.0.2.1", then: ["open_session"])
         #expect(remote.isSuccess, "\(remote.text)")
@@ -185,7 +185,7 @@ struct PAMModuleTests {
 
     @Test func `a user that faillock has locked is refused also with the right PIN`() async throws {
         let scene = try PAMScene()
-        let service = try FakeLogin(scene, Self.plain)
+        let service = try FakeSignInService(scene, Self.plain)
         let script = """
             for n in 1 2; do printf '1111\\nnothing\\n' | pamtester faillock lab authenticate; done
             printf '2468\\n' | pamtester faillock lab authenticate && echo "signed in"
@@ -202,7 +202,7 @@ struct PAMModuleTests {
     @Test(.requires(program: "sudo"), .requires(program: "script"))
     func `sudo on a terminal asks for the PIN`() async throws {
         let scene = try PAMScene()
-        let service = try FakeLogin(scene, Self.plain)
+        let service = try FakeSignInService(scene, Self.plain)
         let outcome = try await scene.run(
             [
                 "setpriv", "--reuid=6101", "--regid=6101", "--clear-groups", "script", "--quiet",
@@ -217,17 +217,17 @@ struct PAMModuleTests {
 
     @Test(
         arguments: [
-            ([FakeLogin.Step.answer("wait"), .answer("done")], false),
+            ([FakeSignInService.Step.answer("wait"), .answer("done")], false),
             ([.answer("wait"), .answer("none")], false),
             ([.answer("wait"), .answer("failed")], true),
             ([.answer("wait"), .answer("error store")], true),
             ([.answer("wait")], true), ([], true),
-        ] as [([FakeLogin.Step], Bool)])
+        ] as [([FakeSignInService.Step], Bool)])
     func `a changed password is reported, and the user learns if the keyring did not follow`(
-        _ steps: [FakeLogin.Step], _ isLost: Bool
+        _ steps: [FakeSignInService.Step], _ isLost: Bool
     ) async throws {
         let scene = try PAMScene()
-        let service = try FakeLogin(scene) { _ in steps + [.close] }
+        let service = try FakeSignInService(scene) { _ in steps + [.close] }
         // Also at a forced change over ssh.
         let outcome = try await scene.changePassword(
             to: "quite-another-7", remoteHost: "192.0.2.1")
@@ -248,7 +248,7 @@ struct PAMModuleTests {
     @Test func `the session part gives the secret to a helper with the user's ids`() async throws {
         let scene = try PAMScene()
         let secret = String(repeating: "c7", count: 32)
-        let service = try FakeLogin(scene) { line in
+        let service = try FakeSignInService(scene) { line in
             if line.hasPrefix("auth") { return [.answer("ask pin")] }
             if line.hasPrefix("secret") { return [.answer("secret gnome \(secret)"), .close] }
             return [.answer("yes \(Self.handle) gnome"), .close]
@@ -274,7 +274,7 @@ struct PAMModuleTests {
     {
         let scene = try PAMScene()
         let good = String(repeating: "cd", count: 32)
-        let service = try FakeLogin(scene) { line in
+        let service = try FakeSignInService(scene) { line in
             if line.hasPrefix("auth") { return [.answer("ask pin")] }
             if line.contains(good) { return [.answer("secret gnome aabb"), .close] }
             if line.hasPrefix("secret") { return [.answer(answer), .close] }
@@ -293,7 +293,7 @@ struct PAMModuleTests {
     @Test(arguments: ["short gnome", "\(Self.handle) other", Self.handle, "\(Self.handle)aa gnome"])
     func `a handle in another form is not kept, and the yes counts`(_ text: String) async throws {
         let scene = try PAMScene()
-        let service = try FakeLogin(scene) { line in
+        let service = try FakeSignInService(scene) { line in
             line.hasPrefix("auth") ? [.answer("ask pin")] : [.answer("yes \(text)"), .close]
         }
         let outcome = try await scene.signIn(typing: "2468", then: ["open_session"])
@@ -303,7 +303,7 @@ struct PAMModuleTests {
 
     @Test func `an accepted password is reported, and opens the keyring`() async throws {
         let scene = try PAMScene()
-        let service = try FakeLogin(scene) { line in
+        let service = try FakeSignInService(scene) { line in
             if line.hasPrefix("auth") { return [.answer("none"), .close] }
             if line.hasPrefix("secret") {
                 return [.answer("secret kwallet \(String(repeating: "d8", count: 56))"), .close]

@@ -222,7 +222,7 @@ struct DesktopStatusReport: Report {
     /// `absent`, `encrypted`, `clear-text` or `unknown`.
     let loginKeyring: String
 
-    init(_ status: LoginStatus, file: GnomeKeyring.File) {
+    init(_ status: SignInStatus, file: GnomeKeyring.File) {
         let record = status.record
         state = record?.state.rawValue ?? "none"
         keyring = Nullable(record?.kind.description)

@@ -17,7 +17,7 @@ struct DesktopSession: Sendable {
     let enrolment: KeyringEnrolment
     let input: DesktopInput
     private let place: UserPlace
-    private let service: LoginSocket
+    private let service: SignInSocket
     private let name: String
     private let thread = BlockingThread()
 
@@ -31,7 +31,7 @@ struct DesktopSession: Sendable {
                 recovery: "Sign in as a user of this machine.")
         }
         name = String(cString: text)
-        service = LoginSocket(user: getuid())
+        service = SignInSocket(user: getuid())
         keyring = GnomeKeyring(place)
         wallet = KWallet(place)
         enrolment = KeyringEnrolment(service: service, keyring: keyring)
@@ -45,7 +45,7 @@ struct DesktopSession: Sendable {
         try await thread.run(work)
     }
 
-    func status() async throws(CommonError) -> LoginStatus {
+    func status() async throws(CommonError) -> SignInStatus {
         let service = service
         return try await blocking { () throws(CommonError) in try service.status() }
     }
@@ -84,7 +84,7 @@ struct DesktopSession: Sendable {
     func check(_ password: SecretBytes) async throws(CommonError) {
         let name = name
         let isRight = try await blocking { () throws(CommonError) in
-            try LoginPassword.isRight(password, of: name, until: .now + .seconds(30))
+            try AccountPassword.isRight(password, of: name, until: .now + .seconds(30))
         }
         guard isRight else {
             throw CommonError(
@@ -97,7 +97,7 @@ struct DesktopSession: Sendable {
     ///
     /// - Throws: `CommonError`: `passcodeNotSet` without a PIN in the TPM, `unsupported` for a PIN
     ///   that a sign-in would take as a password.
-    func pin(_ status: LoginStatus) async throws(CommonError) -> PIN {
+    func pin(_ status: SignInStatus) async throws(CommonError) -> PIN {
         guard status.hasPIN else {
             throw .noPIN
         }

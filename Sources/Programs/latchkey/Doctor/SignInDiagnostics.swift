@@ -9,7 +9,7 @@ struct SignInDiagnostics {
     private static let name = "sign-in"
 
     var stack = SignInStack()
-    var socket = LoginSocket.standardPath
+    var socket = SignInSocket.standardPath
 
     func check() -> Check {
         let service = stack.commonService

@@ -3,9 +3,9 @@ import LatchkeyDesktop
 import Testing
 
 /// The lines at the socket of the sign-in.
-struct LoginRequestTests {
-    private func request(_ line: String) -> (user: UInt32, request: LoginRequest)? {
-        LoginRequest.read(SecretBytes(line.utf8))
+struct SignInRequestTests {
+    private func request(_ line: String) -> (user: UInt32, request: SignInRequest)? {
+        SignInRequest.read(SecretBytes(line.utf8))
     }
 
     @Test func `the requests of the module are read`() throws {

@@ -2,7 +2,7 @@ package import Latchkey
 
 /// A request at the socket of the sign-in: one line of words with single spaces between them. Its
 /// form is described in `Documentation/SignIn.md`.
-package enum LoginRequest: Sendable {
+package enum SignInRequest: Sendable {
     /// A program of PAM wants to sign a user in.
     case auth(service: String, terminal: String)
     /// The session part exchanges a handle for the secret of the user's keyring.
@@ -26,10 +26,10 @@ package enum LoginRequest: Sendable {
     /// Reads a line without its end.
     ///
     /// - Returns: nil for a line in another form, or with a value that is out of its bounds.
-    package static func read(_ line: SecretBytes) -> (user: UInt32, request: LoginRequest)? {
+    package static func read(_ line: SecretBytes) -> (user: UInt32, request: SignInRequest)? {
         guard line.count <= maximumLength, let words = line.receivedWords,
             words.count >= 2, let verb = words[0].shortText, let user = words[1].user,
-            let request = LoginRequest(verb, Array(words[2...]))
+            let request = SignInRequest(verb, Array(words[2...]))
         else { return nil }
         return (user, request)
     }
@@ -79,7 +79,7 @@ package enum LoginRequest: Sendable {
     }
 }
 
-/// The proof of a user, the second line of ``LoginRequest/auth(service:terminal:)``.
+/// The proof of a user, the second line of ``SignInRequest/auth(service:terminal:)``.
 package enum SignInProof: Sendable {
     case pin(PIN)
     case finger

@@ -9,20 +9,20 @@ import Synchronization
 /// may connect. Each connection is one request, on a thread of its own, with a deadline for each
 /// line. A user above the limits is refused at once, and root's part is kept free; above all of
 /// them, clients wait in the socket's queue.
-final class LoginDoor: Sendable {
+final class SignInDoor: Sendable {
     static let connections = 16
     private let server: ConnectionServer
 
     /// - Throws: ``KeystoreError`` with code `unavailable` without threads or descriptors.
     init(_ socket: ListeningSocket, _ service: SignInService) throws(KeystoreError) {
-        let open = OpenLogins()
+        let open = OpenSignIns()
         server = ConnectionServer(
             socket, limit: Self.connections, ended: { open.remove($0) }
         ) { connection in
             guard let peer = PeerCredentials(of: connection), open.add(connection, of: peer.user)
             else { return nil }
             return {
-                LoginConnection(descriptor: connection, peer: peer, service: service, open: open)
+                SignInConnection(descriptor: connection, peer: peer, service: service, open: open)
                     .serve()
             }
         }
@@ -38,13 +38,13 @@ final class LoginDoor: Sendable {
 }
 
 /// The limits on open connections.
-final class OpenLogins: Sendable {
+final class OpenSignIns: Sendable {
     private struct State {
         /// Connections of users other than root.
         var byUser = Occupancy<UInt32>(perKind: 4, total: 12)
         var users: [Int32: UInt32] = [:]
         /// Root's requests, by the user that they name: every user can start sudo many times.
-        var byTarget = Occupancy<UInt32>(perKind: 4, total: LoginDoor.connections)
+        var byTarget = Occupancy<UInt32>(perKind: 4, total: SignInDoor.connections)
     }
 
     private let state = Mutex(State())
@@ -77,7 +77,7 @@ final class OpenLogins: Sendable {
 }
 
 /// One connection, on a thread that may block. Everything that the client sends is untrusted.
-struct LoginConnection {
+struct SignInConnection {
     /// The time for a request's line.
     private static let requestLimit: Duration = .seconds(2)
     /// The time for the user to answer the prompt.
@@ -88,16 +88,16 @@ struct LoginConnection {
     let descriptor: Int32
     let peer: PeerCredentials
     let service: SignInService
-    let open: OpenLogins
+    let open: OpenSignIns
 
     func serve() {
-        guard let line = read(LoginRequest.maximumLength, within: Self.requestLimit),
-            let (user, request) = LoginRequest.read(line)
+        guard let line = read(SignInRequest.maximumLength, within: Self.requestLimit),
+            let (user, request) = SignInRequest.read(line)
         else { return }
         serve(request, for: user)
     }
 
-    private func serve(_ request: LoginRequest, for user: UInt32) {
+    private func serve(_ request: SignInRequest, for user: UInt32) {
         let (service, peer) = (service, peer)
         guard !request.isForRootOnly || peer.user == 0,
             run({ await service.admits(peer, for: user, request) }) == true
@@ -235,7 +235,7 @@ struct LoginConnection {
     }
 }
 
-extension LoginRequest {
+extension SignInRequest {
     /// Requests of the PAM module that hand out a secret, or that say what PAM accepted.
     fileprivate var isForRootOnly: Bool {
         switch self {
@@ -262,7 +262,7 @@ extension LoginRequest {
 }
 
 extension SignInService {
-    func answer(_ request: LoginRequest, for user: UInt32, _ peer: PeerCredentials) async
+    func answer(_ request: SignInRequest, for user: UInt32, _ peer: PeerCredentials) async
         -> SecretBytes
     {
         switch request {

@@ -1,9 +1,9 @@
 package import Latchkey
 
 /// What a user can do with the service of the sign-in: its record of the user's keyring.
-package protocol LoginService: Sendable {
+package protocol SignInClient: Sendable {
     /// Reads the state of the user's record and PIN.
-    func status() throws(CommonError) -> LoginStatus
+    func status() throws(CommonError) -> SignInStatus
 
     /// Stores the secret, sealed by the TPM and under the login password, in a pending record, and
     /// opens both copies once.
@@ -31,12 +31,12 @@ package protocol LoginService: Sendable {
 }
 
 /// The service's record of a user, without secrets.
-package struct LoginStatus: Hashable, Sendable {
+package struct SignInStatus: Hashable, Sendable {
     package enum Wrap: String, Sendable { case fresh, stale, absent }
 
     /// A record of a keyring.
     package struct Record: Hashable, Sendable {
-        package let state: LoginRecord.State
+        package let state: SignInRecord.State
         package let kind: KeyringKind
         package let generation: UInt64
         /// Whether the TPM opens a copy with the PIN that the user has now.
@@ -69,7 +69,7 @@ package struct LoginStatus: Hashable, Sendable {
             record = nil
             return
         }
-        guard let state = LoginRecord.State(rawValue: words[1]),
+        guard let state = SignInRecord.State(rawValue: words[1]),
             let kind = KeyringKind(name: words[2]),
             let generation = UInt64(words[3]), generation > 0,
             let isSealed = Self.flag(words[4], "sealed", "absent"),

@@ -7,7 +7,7 @@ import Testing
 
 @testable import LatchkeyDesktop
 
-@Suite struct LoginSocketTests {
+@Suite struct SignInSocketTests {
     private static let password = SecretBytes("pässword".utf8)
 
     /// Answers each request with a line, and returns the requests.
@@ -25,8 +25,8 @@ import Testing
             }
         }
 
-        func client(owner: UInt32 = geteuid(), limit: Duration = hangLimit) -> LoginSocket {
-            LoginSocket(path: path, user: 1000, owner: owner, limit: limit)
+        func client(owner: UInt32 = geteuid(), limit: Duration = hangLimit) -> SignInSocket {
+            SignInSocket(path: path, user: 1000, owner: owner, limit: limit)
         }
 
         deinit { listener.end() }
@@ -36,14 +36,14 @@ import Testing
         let active = try Service("status active gnome 7 sealed stale set unproven\n")
         #expect(
             try active.client().status()
-                == LoginStatus(
+                == SignInStatus(
                     record: .init(
                         state: .active, kind: .gnome, generation: 7, isSealed: true, wrap: .stale),
                     hasPIN: true, isAllowed: false))
         let none = try Service("status none - 0 - - unset allowed\n")
         #expect(
             try none.client().status()
-                == LoginStatus(record: nil, hasPIN: false, isAllowed: true))
+                == SignInStatus(record: nil, hasPIN: false, isAllowed: true))
         for wrong in [
             "status active gnome 0 sealed fresh set allowed",
             "status active other 7 sealed fresh set allowed",
@@ -126,7 +126,7 @@ import Testing
 
     @Test func `without the service, each request fails`() throws {
         let directory = try TemporaryDirectory()
-        let client = LoginSocket(path: directory.path(of: "login"), user: 1000)
+        let client = SignInSocket(path: directory.path(of: "login"), user: 1000)
         #expect(throws: CommonError.of(.unavailable)) { try client.status() }
     }
 

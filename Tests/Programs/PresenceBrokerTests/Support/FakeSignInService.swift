@@ -5,7 +5,7 @@ import Synchronization
 import Testing
 
 /// A service at the socket of the sign-in that does as the test says.
-final class FakeLogin: Sendable {
+final class FakeSignInService: Sendable {
     /// The answer to a line.
     enum Step: Sendable {
         case answer(String)

@@ -4,7 +4,7 @@ internal import LatchkeyPlatform
 
 /// The service of the sign-in at its socket. Each request is a connection of its own: one line of
 /// words, then one line as the answer. Blocks its thread.
-package struct LoginSocket: LoginService {
+package struct SignInSocket: SignInClient {
     package static let standardPath = "/run/latchkey/login"
     /// The maximum length of an answer in bytes, with its end.
     static let maximumAnswer = 512
@@ -19,16 +19,16 @@ package struct LoginSocket: LoginService {
     ///   - owner: The user who must listen: root, because systemd creates the service's socket.
     ///   - limit: The time for an answer. The protocol's longest is ten seconds.
     package init(
-        path: String = LoginSocket.standardPath, user: UInt32, owner: UInt32 = 0,
+        path: String = SignInSocket.standardPath, user: UInt32, owner: UInt32 = 0,
         limit: Duration = .seconds(15)
     ) {
         (self.path, self.user) = (path, user)
         (self.owner, self.limit) = (owner, limit)
     }
 
-    package func status() throws(CommonError) -> LoginStatus {
+    package func status() throws(CommonError) -> SignInStatus {
         let answer = try ask([.word("status")])
-        guard let status = LoginStatus(words: answer.map(\.text)) else { throw Self.unexpected }
+        guard let status = SignInStatus(words: answer.map(\.text)) else { throw Self.unexpected }
         return status
     }
 

@@ -6,7 +6,7 @@ package import Latchkey
 ///
 /// It contains no secret that a reader could use without the TPM or the password. Its bytes come
 /// from a disk, so decoding checks all of them.
-package struct LoginRecord: Hashable, Sendable {
+package struct SignInRecord: Hashable, Sendable {
     package enum State: String, Codable, Sendable {
         /// Both copies exist, and the keyring's own secret is either the old or the new one.
         case pending
@@ -95,14 +95,14 @@ package struct LoginRecord: Hashable, Sendable {
     }
 
     /// This record with the generation of the next write.
-    func next() -> LoginRecord {
+    func next() -> SignInRecord {
         var record = self
         record.generation += 1
         return record
     }
 }
 
-extension LoginRecord {
+extension SignInRecord {
     private struct Stored: Codable {
         struct Wrap: Codable {
             let generation: UInt64

@@ -7,13 +7,13 @@ import Synchronization
 
 /// The service with its store on the disk, but with a secret in memory in place of the TPM, and with
 /// a point at which the program that uses it "is killed": calls after it throw.
-final class LoginServiceDouble: LoginService {
+final class SignInServiceDouble: SignInClient {
     struct Killed: Error {}
 
     static let user: UInt32 = 1000
     static let pin = Result { try PIN("1234") }
 
-    let store: LoginRecordStore
+    let store: SignInRecordStore
     private let directory: TemporaryDirectory
     private let steps = Mutex(Int.max)
     /// What the TPM would open with the PIN.
@@ -21,7 +21,7 @@ final class LoginServiceDouble: LoginService {
 
     init() throws {
         directory = try TemporaryDirectory()
-        store = LoginRecordStore(directory: directory.path)
+        store = SignInRecordStore(directory: directory.path)
     }
 
     /// The number of calls that have an effect before all later ones fail; nil for no limit.
@@ -36,16 +36,16 @@ final class LoginServiceDouble: LoginService {
         guard isAlive else { throw .of(.transient) }
     }
 
-    private func record() throws(CommonError) -> LoginRecord {
+    private func record() throws(CommonError) -> SignInRecord {
         guard let record = try store.read(user: Self.user) else { throw .of(.notFound) }
         return record
     }
 
-    func status() throws(CommonError) -> LoginStatus {
+    func status() throws(CommonError) -> SignInStatus {
         let record = try store.read(user: Self.user)
-        return LoginStatus(
+        return SignInStatus(
             record: record.map {
-                LoginStatus.Record(
+                SignInStatus.Record(
                     state: $0.state, kind: $0.kind, generation: $0.generation,
                     isSealed: $0.sealed != nil, wrap: $0.wraps.isEmpty ? .absent : .fresh)
             }, hasPIN: true, isAllowed: true)
@@ -56,7 +56,7 @@ final class LoginServiceDouble: LoginService {
     ) throws(CommonError) -> UInt64 {
         try step()
         guard try store.read(user: Self.user) == nil else { throw .of(.conflict) }
-        var record = LoginRecord(user: Self.user, name: "ann", kind: kind)
+        var record = SignInRecord(user: Self.user, name: "ann", kind: kind)
         record.sealed = [1]
         unsealed.withLock { $0 = secret }
         record.add(try PasswordWrap(quick: secret, password: password, binding: record.nextBinding))
@@ -102,7 +102,7 @@ final class LoginServiceDouble: LoginService {
 /// program can be killed.
 struct KillableKeyring: Keyring {
     let keyring: any Keyring
-    let service: LoginServiceDouble
+    let service: SignInServiceDouble
 
     func unlock(_ secret: SecretBytes, until deadline: ContinuousClock.Instant) throws(CommonError)
         -> GnomeKeyring.Answer

@@ -7,7 +7,7 @@ internal import LatchkeyPlatform
 ///
 /// One program uses it, one call at a time. Each write is atomic and on the disk when the call
 /// returns; a crash leaves the old record or the new one.
-package struct LoginRecordStore: Sendable {
+package struct SignInRecordStore: Sendable {
     private static let maximumLength = 65_536
 
     private let directory: String
@@ -21,11 +21,11 @@ package struct LoginRecordStore: Sendable {
     /// - Returns: nil if the user has none.
     /// - Throws: `CommonError`: `damaged` for bytes that are no record of the user, `unavailable`
     ///   for a file or directory that other users can access.
-    package func read(user: UInt32) throws(CommonError) -> LoginRecord? {
+    package func read(user: UInt32) throws(CommonError) -> SignInRecord? {
         try checkDirectory()
         let file = try PrivateFile.read(path(of: user), limit: Self.maximumLength)
         guard let file else { return nil }
-        return try LoginRecord(decoding: file.withUnsafeBytes { Data($0) }, user: user)
+        return try SignInRecord(decoding: file.withUnsafeBytes { Data($0) }, user: user)
     }
 
     /// Stores a record with the next generation, and reads it back.
@@ -36,7 +36,7 @@ package struct LoginRecordStore: Sendable {
     /// - Throws: `CommonError`: `conflict` if the user's record has another generation by now, or
     ///   exists; `wrongState` for a record without a copy, because it would replace the last one;
     ///   `damaged` if the disk returns other bytes; `unavailable` if it cannot be written.
-    package func write(_ record: LoginRecord) throws(CommonError) -> LoginRecord {
+    package func write(_ record: SignInRecord) throws(CommonError) -> SignInRecord {
         try check(record.generation, of: record.user)
         guard record.hasCopy else {
             throw CommonError(

@@ -5,7 +5,7 @@ internal import LatchkeyPlatform
 
 /// The check of this user's own login password by pam_unix's helper, which reads it on a pipe. A
 /// copy of a secret under a text that is not the login password would be a lost copy.
-package enum LoginPassword {
+package enum AccountPassword {
     /// The longest password that pam_unix reads.
     package static let maximumLength = 511
     private static let programs = ["/usr/sbin/unix_chkpwd", "/usr/bin/unix_chkpwd"]

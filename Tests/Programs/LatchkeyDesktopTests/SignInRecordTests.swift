@@ -6,12 +6,12 @@ import Testing
 
 @testable import LatchkeyDesktop
 
-@Suite struct LoginRecordTests {
+@Suite struct SignInRecordTests {
     private static let password = SecretBytes("password".utf8)
 
     /// A record with both copies, as `enrol` makes it.
-    private static func record(user: UInt32 = 1000) throws -> LoginRecord {
-        var record = LoginRecord(user: user, name: "ann", kind: .gnome)
+    private static func record(user: UInt32 = 1000) throws -> SignInRecord {
+        var record = SignInRecord(user: user, name: "ann", kind: .gnome)
         record.sealed = [1, 2, 3]
         record.add(
             try PasswordWrap(
@@ -19,8 +19,8 @@ import Testing
         return record
     }
 
-    private static func store(_ directory: TemporaryDirectory) -> LoginRecordStore {
-        LoginRecordStore(directory: directory.path)
+    private static func store(_ directory: TemporaryDirectory) -> SignInRecordStore {
+        SignInRecordStore(directory: directory.path)
     }
 
     @Test func `a record comes back as it was written, with the next generation`() throws {
@@ -100,7 +100,7 @@ import Testing
     @Test func `a record without a copy never replaces the last one`() throws {
         let directory = try TemporaryDirectory()
         let store = Self.store(directory)
-        var sealed = LoginRecord(user: 1000, name: "ann", kind: .gnome)
+        var sealed = SignInRecord(user: 1000, name: "ann", kind: .gnome)
         sealed.sealed = [1]
         var record = try store.write(sealed)
         record.sealed = nil
@@ -157,7 +157,7 @@ import Testing
     @Test func `hostile bytes are damaged, not a record`() throws {
         let record = try Self.record()
         let good = String(decoding: try record.next().encoded(), as: UTF8.self)
-        #expect(try LoginRecord(decoding: Data(good.utf8), user: 1000) == record.next())
+        #expect(try SignInRecord(decoding: Data(good.utf8), user: 1000) == record.next())
         let changes: [(String, String)] = [
             (#""version":1"#, #""version":2"#), (#""user":1000"#, #""user":0"#),
             (#""user":1000"#, #""user":4294967296"#), (#""kind":"gnome""#, #""kind":"other""#),
@@ -178,15 +178,15 @@ import Testing
             let text = good.replacing(old, with: new)
             try #require(text != good, "\(old)")
             #expect(throws: CommonError.of(.damaged), "\(old) → \(new.prefix(40))") {
-                try LoginRecord(decoding: Data(text.utf8), user: 1000)
+                try SignInRecord(decoding: Data(text.utf8), user: 1000)
             }
         }
         #expect(throws: CommonError.of(.damaged)) {
-            try LoginRecord(decoding: Data(good.utf8), user: 1001)
+            try SignInRecord(decoding: Data(good.utf8), user: 1001)
         }
         for length in 0..<good.utf8.count where length % 7 == 0 {
             #expect(throws: CommonError.of(.damaged)) {
-                try LoginRecord(decoding: Data(good.utf8.prefix(length)), user: 1000)
+                try SignInRecord(decoding: Data(good.utf8.prefix(length)), user: 1000)
             }
         }
     }

@@ -6,7 +6,7 @@ import Testing
 @testable import LatchkeyDesktop
 
 /// The check with a helper in a shell. `DesktopCommandTests` has the system's.
-@Suite struct LoginPasswordTests {
+@Suite struct AccountPasswordTests {
     private static let password = SecretBytes("pass word".utf8)
 
     private static func isRight(
@@ -15,7 +15,7 @@ import Testing
         let directory = try TemporaryDirectory()
         defer { withExtendedLifetime(directory) {} }
         let program = try directory.makeScript("helper", "#!/bin/sh\n\(helper)\n")
-        return try LoginPassword.isRight(
+        return try AccountPassword.isRight(
             password, of: "ann", until: .now + limit, program: program)
     }
 
@@ -48,7 +48,7 @@ import Testing
             try Self.isRight(helper: "exec sleep 300", within: .milliseconds(100))
         }
         #expect(throws: CommonError.of(.unavailable)) {
-            try LoginPassword.isRight(
+            try AccountPassword.isRight(
                 Self.password, of: "ann", until: .now + hangLimit, program: "/nonexistent/helper")
         }
     }
