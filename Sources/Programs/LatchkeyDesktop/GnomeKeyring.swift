@@ -92,7 +92,7 @@ package struct GnomeKeyring: Sendable {
         let packet = Self.packet(operation, secrets)
         while true {
             try checkFile()
-            do throws(DeadlineConnection.Failure) {
+            do throws(DeadlineStream.Failure) {
                 return try exchange(packet, until: deadline)
             } catch {
                 // The daemon starts during the sign-in, so its socket can come later.
@@ -106,22 +106,22 @@ package struct GnomeKeyring: Sendable {
     }
 
     private func exchange(_ packet: SecretBytes, until deadline: ContinuousClock.Instant)
-        throws(DeadlineConnection.Failure) -> Answer
+        throws(DeadlineStream.Failure) -> Answer
     {
         let connection = try DeadlineConnection(socket, until: deadline)
-        guard PeerCredentials(of: connection.descriptor)?.user == geteuid() else {
+        guard PeerCredentials(of: connection.stream.descriptor)?.user == geteuid() else {
             throw .system(SystemError(EPERM))
         }
-        try packet.withUnsafeBytes { (bytes) throws(DeadlineConnection.Failure) in
-            try connection.send(bytes)
-        }
+        try connection.stream.send(packet)
         var answer: (length: UInt32, result: UInt32) = (0, 0)
         do {
             var bytes = [UInt8](repeating: 0, count: 8)
-            var failure: DeadlineConnection.Failure?
+            var failure: DeadlineStream.Failure?
+            let stream = connection.stream
             bytes.withUnsafeMutableBytes { buffer in
-                do throws(DeadlineConnection.Failure) { try connection.receive(into: buffer) } catch
-                { failure = error }
+                do throws(DeadlineStream.Failure) { try stream.receive(into: buffer) } catch {
+                    failure = error
+                }
             }
             if let failure { throw failure }
             answer.length = bytes[..<4].reduce(0) { $0 << 8 | UInt32($1) }
@@ -189,7 +189,7 @@ package struct GnomeKeyring: Sendable {
         }
     }
 
-    private static func described(_ failure: DeadlineConnection.Failure) -> CommonError {
+    private static func described(_ failure: DeadlineStream.Failure) -> CommonError {
         let reason: String
         switch failure {
         case .absent: reason = "gnome-keyring-daemon does not run"

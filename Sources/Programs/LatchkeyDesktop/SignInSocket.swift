@@ -6,8 +6,8 @@ internal import LatchkeyPlatform
 /// words, then one line as the answer. Blocks its thread.
 package struct SignInSocket: SignInClient {
     package static let standardPath = "/run/latchkey/login"
-    /// The maximum length of an answer in bytes, with its end.
-    static let maximumAnswer = 512
+    /// The maximum length of an answer in bytes, without its end.
+    static let maximumAnswer = 511
 
     private let path: String
     private let user: UInt32
@@ -76,7 +76,7 @@ package struct SignInSocket: SignInClient {
     private func ask(_ words: [SecretBytes]) throws(CommonError) -> [SecretBytes] {
         let line = SecretBytes.line([words[0], .word("\(user)")] + words.dropFirst())
         let answer: SecretBytes
-        do throws(DeadlineConnection.Failure) {
+        do throws(DeadlineStream.Failure) {
             answer = try exchange(line)
         } catch {
             throw Self.described(error)
@@ -93,28 +93,13 @@ package struct SignInSocket: SignInClient {
         }
     }
 
-    private func exchange(_ line: SecretBytes) throws(DeadlineConnection.Failure) -> SecretBytes {
+    private func exchange(_ line: SecretBytes) throws(DeadlineStream.Failure) -> SecretBytes {
         let connection = try DeadlineConnection(path, until: .now + limit)
-        guard PeerCredentials(of: connection.descriptor)?.user == owner else {
+        guard PeerCredentials(of: connection.stream.descriptor)?.user == owner else {
             throw .system(SystemError(EPERM))
         }
-        try line.withUnsafeBytes { (bytes) throws(DeadlineConnection.Failure) in
-            try connection.send(bytes)
-        }
-        var length = 0
-        var isComplete = false
-        let buffer = try SecretBytes(count: Self.maximumAnswer) {
-            (buffer) throws(DeadlineConnection.Failure) in
-            while !isComplete, length < buffer.count {
-                let rest = UnsafeMutableRawBufferPointer(rebasing: buffer[length...])
-                let count = try connection.receiveSome(into: rest)
-                guard count > 0 else { throw .closed }
-                length += count
-                isComplete = buffer[length - 1] == UInt8(ascii: "\n")
-            }
-        }
-        guard isComplete else { throw .system(SystemError(EPROTO)) }
-        return buffer.part(0..<(length - 1))
+        try connection.stream.send(line)
+        return try connection.stream.receiveLine(maximum: Self.maximumAnswer)
     }
 
     private func generation(_ answer: [SecretBytes]) throws(CommonError) -> UInt64 {
@@ -164,7 +149,7 @@ package struct SignInSocket: SignInClient {
         }
     }
 
-    private static func described(_ failure: DeadlineConnection.Failure) -> CommonError {
+    private static func described(_ failure: DeadlineStream.Failure) -> CommonError {
         let reason: String
         switch failure {
         case .absent: reason = "the service of the sign-in does not run"

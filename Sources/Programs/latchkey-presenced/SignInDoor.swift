@@ -180,32 +180,8 @@ struct SignInConnection {
 
     /// Reads one line. A client that sends more than one line is refused: it answered a prompt
     /// before it was asked.
-    ///
-    /// - Returns: The line without its end; nil after the time limit, or if it is too long.
     private func read(_ maximum: Int, within limit: Duration) -> SecretBytes? {
-        let deadline = ContinuousClock.now + limit
-        var length = 0
-        var isComplete = false
-        let buffer = SecretBytes(count: maximum + 1) { buffer in
-            while !isComplete, length < buffer.count,
-                (try? Poll.wait(for: descriptor, POLLIN, until: deadline)) == true
-            {
-                let rest = UnsafeMutableRawBufferPointer(rebasing: buffer[length...])
-                let count = recv(
-                    descriptor, rest.baseAddress, rest.count, Int32(MSG_DONTWAIT))
-                if count < 0, errno == EAGAIN || errno == EINTR { continue }
-                guard count > 0 else { return }
-                length += count
-                isComplete = buffer[length - 1] == UInt8(ascii: "\n")
-            }
-        }
-        guard isComplete else { return nil }
-        return buffer.withUnsafeBytes { bytes in
-            let line = bytes[..<(length - 1)]
-            return SecretBytes(count: line.count) {
-                $0.copyMemory(from: UnsafeRawBufferPointer(rebasing: line))
-            }
-        }
+        try? DeadlineStream(descriptor, until: .now + limit).receiveLine(maximum: maximum)
     }
 
     @discardableResult
@@ -213,25 +189,7 @@ struct SignInConnection {
 
     @discardableResult
     private static func send(_ line: SecretBytes, to descriptor: Int32) -> Bool {
-        let deadline = ContinuousClock.now + sendLimit
-        return line.withUnsafeBytes { line in
-            var rest = line[...]
-            while !rest.isEmpty {
-                let part = UnsafeRawBufferPointer(rebasing: rest)
-                let count = Glibc.send(
-                    descriptor, part.baseAddress, part.count,
-                    Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT))
-                if count > 0 {
-                    rest = rest.dropFirst(count)
-                } else if errno == EAGAIN {
-                    guard (try? Poll.wait(for: descriptor, POLLOUT, until: deadline)) == true
-                    else { return false }
-                } else if errno != EINTR {
-                    return false
-                }
-            }
-            return true
-        }
+        (try? DeadlineStream(descriptor, until: .now + sendLimit).send(line)) != nil
     }
 }
 
