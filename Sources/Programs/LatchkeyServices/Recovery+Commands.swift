@@ -1,12 +1,9 @@
 package import Latchkey
 
 extension Recovery {
-    /// The sentences, followed by the command or option of each action. A command replaces the
-    /// library's call, which is for apps.
+    /// The sentences, followed by the command or option of each action.
     package var withCommands: String {
-        let call = #/ ?To archive [^.]*call RecordStore\.startOver\(\)\./#
-        let sentences = actions.contains(.resetStore) ? text.replacing(call, with: "") : text
-        return ([sentences] + actions.map(\.command)).joined(separator: " ")
+        ([sentences] + actions.map(\.command)).joined(separator: " ")
     }
 }
 

@@ -71,14 +71,6 @@ final class RecordKeyring: Sendable {
     /// The result of the last query or use of the hardware; nil before the first.
     var isKnownForeign: Bool? { foreign.withLock { $0 } }
 
-    /// The next step for a store of other hardware. The programs of this package use only the
-    /// default profile.
-    private var adviceToStartOver: Recovery {
-        let advice: Recovery =
-            "To archive the records of all containers and empty the store, call RecordStore.startOver()."
-        return store.profile == RecordStore.defaultProfile ? advice.offering(.resetStore) : advice
-    }
-
     // MARK: With hardware
 
     /// Opens a class. A class without user verification is created if the container has none of
@@ -220,8 +212,7 @@ final class RecordKeyring: Sendable {
                     "the records are protected by a key of kind ‘\(sealed.backend)’, not ‘\(keystore.backend)’",
                 recovery: Recovery(
                     "Use the hardware that protected the records, or another container.",
-                    .chooseHardware
-                ).then(adviceToStartOver))
+                    .chooseHardware, .resetStore))
         }
         guard protection.policy.isMet(by: sealed.policy) else {
             throw .damaged(
@@ -236,7 +227,7 @@ final class RecordKeyring: Sendable {
         } catch {
             guard error.code == .wrongDevice else { throw error }
             foreign.withLock { $0 = true }
-            throw error.with(recovery: error.recoveryAction.then(adviceToStartOver))
+            throw error.with(recovery: error.recoveryAction.offering(.resetStore))
         }
     }
 

@@ -21,7 +21,6 @@ public final class RecordStore: Sendable {
     public let path: String
     /// The store's profile.
     let profile: String
-    static let defaultProfile = "default"
     private let database: DatabaseQueue
     /// The error of each write if the store could only be opened for reading.
     private let obstacle: CommonError?

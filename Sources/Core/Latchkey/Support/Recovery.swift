@@ -1,23 +1,28 @@
 /// The next step after an error: sentences, and the actions of a program that do it.
 ///
-/// The sentences are complete without the actions, and name no command or option: an app shows
-/// them. The command-line tool and the services add the command of each action.
+/// The sentences are complete without the actions, and name no command, option or call. An app shows
+/// ``text``. The command-line tool and the services add the command of each action instead.
 package struct Recovery: Hashable, Sendable {
-    /// The sentences.
-    package let text: String
+    /// The sentences for every program.
+    package let sentences: String
     package let actions: [Action]
 
-    package init(_ text: String, _ actions: Action...) {
-        self.init(text, actions)
+    /// The sentences for an app, with the calls of the library that do an action.
+    package var text: String {
+        ([sentences] + actions.compactMap(\.call)).joined(separator: " ")
     }
 
-    private init(_ text: String, _ actions: [Action]) {
-        (self.text, self.actions) = (text, actions)
+    package init(_ sentences: String, _ actions: Action...) {
+        self.init(sentences, actions)
+    }
+
+    private init(_ sentences: String, _ actions: [Action]) {
+        (self.sentences, self.actions) = (sentences, actions)
     }
 
     /// Joins two parts of one sentence, as for strings.
     package static func + (left: Recovery, right: Recovery) -> Recovery {
-        Recovery(left.text + right.text, left.actions + right.actions)
+        Recovery(left.sentences + right.sentences, left.actions + right.actions)
     }
 
     /// These sentences, followed by others.
@@ -25,7 +30,7 @@ package struct Recovery: Hashable, Sendable {
 
     /// These sentences, with another action.
     package func offering(_ action: Action) -> Recovery {
-        Recovery(text, actions + [action])
+        Recovery(sentences, actions + [action])
     }
 
     /// An action of a program of this package, which has a command or an option for it.
@@ -41,9 +46,20 @@ package struct Recovery: Hashable, Sendable {
     }
 }
 
+extension Recovery.Action {
+    /// A sentence for an app that names the library's call; nil without one.
+    fileprivate var call: String? {
+        switch self {
+        case .resetStore:
+            "To archive the records of all containers and empty the store, call RecordStore.startOver()."
+        default: nil
+        }
+    }
+}
+
 extension Recovery: ExpressibleByStringInterpolation {
-    package init(stringLiteral text: String) {
-        self.init(text)
+    package init(stringLiteral sentences: String) {
+        self.init(sentences)
     }
 }
 

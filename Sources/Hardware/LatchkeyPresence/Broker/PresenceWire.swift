@@ -60,7 +60,8 @@ package enum PresenceWire {
         let actions = error.recoveryAction.actions.map(\.rawValue).joined(separator: " ")
         return BusError(
             name: errorPrefix + capitalized(error.code.description),
-            message: ([error.reason, error.recovery] + (actions.isEmpty ? [] : [actions]))
+            message: ([error.reason, error.recoveryAction.sentences]
+                + (actions.isEmpty ? [] : [actions]))
                 .joined(separator: "\n"))
     }
 
