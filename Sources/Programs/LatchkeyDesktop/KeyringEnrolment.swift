@@ -1,7 +1,8 @@
 package import Latchkey
 
 /// Gives the login keyring of gnome-keyring a secret that the TPM seals, and gives it back to the
-/// login password. Both continue where an earlier run was killed.
+/// login password. Both continue where an earlier run was killed. KWallet and users without a keyring
+/// have only the record.
 ///
 /// The order of a change: both copies of the secret are on the disk and were opened once, then the
 /// keyring's secret is changed, tested, and only then the record is active. At each point either the
@@ -70,21 +71,34 @@ package struct KeyringEnrolment: Sendable {
     package func enableWallet(key: SecretBytes, password: SecretBytes, pin: PIN?)
         throws(CommonError) -> Outcome
     {
+        try keep(key, .kwallet, password, pin)
+    }
+
+    /// Lets the PIN sign in without a keyring. A random secret, which opens nothing, takes the place
+    /// of a keyring's: the login password must open it once at a sign-in.
+    package func enableWithoutKeyring(password: SecretBytes, pin: PIN?) throws(CommonError)
+        -> Outcome
+    {
+        let kind = KeyringKind.withoutKeyring
+        return try keep(.random(count: kind.secretLength), kind, password, pin)
+    }
+
+    /// Stores a secret without a change of a keyring.
+    private func keep(
+        _ secret: SecretBytes, _ kind: KeyringKind, _ password: SecretBytes, _ pin: PIN?
+    ) throws(CommonError) -> Outcome {
         if let existing = try service.status().record {
-            guard existing.kind == .kwallet else {
-                throw CommonError(
-                    code: .wrongState, reason: "Latchkey opens your GNOME keyring",
-                    recovery: "Disable it first to use KWallet.")
-            }
+            guard existing.kind == kind else { throw Self.otherKind(existing.kind) }
             let record = try follow(existing, password, pin)
-            guard try service.release(password: password) == key else { throw Self.otherKey }
+            let stored = try service.release(password: password)
+            guard kind == .withoutKeyring || stored == secret else { throw Self.otherKey }
             guard record.state == .pending || !record.isSealed || record != existing else {
                 return .unchanged
             }
             return try complete(record, password: password, pin: pin)
         }
         guard let pin else { throw Self.changedMeanwhile }
-        let generation = try service.enrol(.kwallet, secret: key, password: password, pin: pin)
+        let generation = try service.enrol(kind, secret: secret, password: password, pin: pin)
         try service.activate(generation: generation)
         return .done
     }
@@ -149,10 +163,10 @@ package struct KeyringEnrolment: Sendable {
     package func disable(password: SecretBytes) throws(CommonError) -> Outcome {
         guard let record = try service.status().record else {
             throw .notFound(
-                "Latchkey does not open your keyring", recovery: "There is nothing to disable.")
+                "Latchkey does not sign you in", recovery: "There is nothing to disable.")
         }
         guard record.kind == .gnome else {
-            // The wallet's own password is the login password already.
+            // A wallet's own password is the login password already.
             try service.remove(generation: record.generation, password: password)
             return .done
         }
@@ -204,12 +218,20 @@ package struct KeyringEnrolment: Sendable {
     }
 
     private func checkKind(_ record: SignInStatus.Record) throws(CommonError) {
-        guard record.kind == .gnome else {
-            throw CommonError(
-                code: .wrongState,
-                reason: "Latchkey opens your KWallet, which keeps its own password",
-                recovery: "Disable it first to use gnome-keyring.")
-        }
+        guard record.kind == .gnome else { throw Self.otherKind(record.kind) }
+    }
+
+    /// - Parameter kind: Of the record.
+    private static func otherKind(_ kind: KeyringKind) -> CommonError {
+        let reason =
+            switch kind {
+            case .gnome: "Latchkey opens your GNOME keyring"
+            case .kwallet: "Latchkey opens your KWallet, which keeps its own password"
+            case .withoutKeyring: "Latchkey signs you in without a keyring"
+            }
+        return CommonError(
+            code: .wrongState, reason: reason,
+            recovery: "Disable it first, then enable the other kind.")
     }
 
     private static let bothWrong = CommonError(

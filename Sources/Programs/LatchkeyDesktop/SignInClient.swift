@@ -1,6 +1,6 @@
 package import Latchkey
 
-/// What a user can do with the service of the sign-in: its record of the user's keyring.
+/// What a user can ask the service of the sign-in, about its record of the user.
 package protocol SignInClient: Sendable {
     /// Reads the state of the user's record and PIN.
     func status() throws(CommonError) -> SignInStatus
@@ -34,7 +34,7 @@ package protocol SignInClient: Sendable {
 package struct SignInStatus: Hashable, Sendable {
     package enum Wrap: String, Sendable { case fresh, stale, absent }
 
-    /// A record of a keyring.
+    /// A record of a user.
     package struct Record: Hashable, Sendable {
         package let state: SignInRecord.State
         package let kind: KeyringKind
@@ -44,7 +44,7 @@ package struct SignInStatus: Hashable, Sendable {
         package let wrap: Wrap
     }
 
-    /// nil if the service opens no keyring of the user.
+    /// nil if the service has no record of the user.
     package let record: Record?
     /// Whether the user has a PIN in the TPM.
     package let hasPIN: Bool

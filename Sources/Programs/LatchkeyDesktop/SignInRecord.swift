@@ -1,16 +1,16 @@
 package import FoundationEssentials
 package import Latchkey
 
-/// What the service keeps of one user's keyring: the secret sealed by the TPM, and encrypted under
-/// the login password.
+/// What the service keeps of one user: the secret of a keyring, sealed by the TPM, and encrypted
+/// under the login password. Without a keyring, a secret that opens nothing.
 ///
 /// It contains no secret that a reader could use without the TPM or the password. Its bytes come
 /// from a disk, so decoding checks all of them.
 package struct SignInRecord: Hashable, Sendable {
     package enum State: String, Codable, Sendable {
-        /// Both copies exist, and the keyring's own secret is either the old or the new one.
+        /// Both copies exist, and a keyring's own secret is either the old or the new one.
         case pending
-        /// The keyring has the secret.
+        /// A keyring has the secret.
         case active
     }
 
@@ -53,6 +53,9 @@ package struct SignInRecord: Hashable, Sendable {
 
     /// Whether the secret can be opened by anything. A record without a copy is never stored.
     package var hasCopy: Bool { sealed != nil || !wraps.isEmpty }
+
+    /// What the TPM opens at a sign-in; nil without a keyring, where it only checks the PIN.
+    package var sealedForKeyring: [UInt8]? { kind == .withoutKeyring ? nil : sealed }
 
     /// The binding of the next copy under a password: the next write stores it.
     package var nextBinding: PasswordWrap.Binding {

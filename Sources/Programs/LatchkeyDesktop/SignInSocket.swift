@@ -124,18 +124,18 @@ package struct SignInSocket: SignInClient {
     private static func refusal(_ word: String) -> CommonError {
         switch word {
         case "exists":
-            .conflict("the service has a record of this user's keyring already")
+            .conflict("the service has a record of this user already")
         case "absent":
             .notFound(
-                "the service has no record of this user's keyring", recovery: "Enable it first.")
+                "the service has no record of this user", recovery: "Enable the sign-in first.")
         case "generation":
-            .conflict("another program has changed the record of this user's keyring")
+            .conflict("another program has changed the record of this user")
         case "pin": .noPIN
         case "password":
             CommonError(
                 code: .wrongProof, reason: "the login password does not open the record",
                 recovery:
-                    "If the login password was changed, enable the keyring again: the PIN then adds a copy under the new one."
+                    "If the login password was changed, enable the sign-in again: the PIN then adds a copy under the new one."
             )
         case "tpm":
             CommonError(

@@ -52,6 +52,8 @@ struct KeyringProgram {
                     KeyringText.hexadecimal(secret), until: deadline)
                 return answer == .done
                     ? .opened : report(.denied, "the login keyring has another secret")
+            case .withoutKeyring:
+                return report(.misused, "there is no keyring to open")
             case .kwallet:
                 guard let daemon = KWallet.installedDaemon else {
                     return report(.unavailable, "there is no wallet daemon")

@@ -5,7 +5,7 @@ import LatchkeyPlatform
 import LatchkeyTPM
 import Logging
 
-/// The records of keyrings, for ``SignInService``. The service never replaces the last copy of a
+/// The records of users, for ``SignInService``. The service never replaces the last copy of a
 /// secret: it only adds copies, and removes those that a sign-in has shown to be unnecessary.
 extension SignInService {
     /// PAM accepted the password. If it opens the record, the record is the user's own, and the PIN
@@ -19,6 +19,7 @@ extension SignInService {
             }
             guard let (secret, record) = opened else { return .line("none") }
             await allow(user, sealedIn: record)
+            guard record.kind != .withoutKeyring else { return .line("none") }
             return ticket(secret, record.kind, for: user, peer, after: "handle")
         } catch {
             return failed(error, user, peer)

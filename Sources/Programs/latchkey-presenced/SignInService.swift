@@ -121,7 +121,7 @@ actor SignInService {
         return Offer(hasPIN: permission.hasPIN, hasFinger: hasFinger)
     }
 
-    /// Checks the PIN. For root, the opening of the user's secret is the check.
+    /// Checks the PIN. For root, the opening of the keyring's secret is the check.
     ///
     /// - Returns: The line for the client.
     func prove(
@@ -130,7 +130,7 @@ actor SignInService {
         let record = peer.user == 0 ? await record(of: user) : nil
         do throws(KeystoreError) {
             let secret = try await authority.signIn(
-                of: user, with: pin, opening: record?.sealed.map { Data($0) })
+                of: user, with: pin, opening: record?.sealedForKeyring.map { Data($0) })
             log.notice("a PIN was right", metadata: Self.about(user, peer, program))
             return yes(secret, of: record, for: user, peer)
         } catch {
@@ -158,7 +158,7 @@ actor SignInService {
         log.notice("a finger was right", metadata: Self.about(user, peer, program))
         let record = peer.user == 0 ? await record(of: user) : nil
         var secret: SecretBytes?
-        if let sealed = record?.sealed {
+        if let sealed = record?.sealedForKeyring {
             do throws(KeystoreError) {
                 secret = try await authority.openAfterFinger(Data(sealed), of: user)
             } catch {

@@ -49,6 +49,25 @@ struct DesktopCommandTests {
         #expect(output.contains(/J .*"code":"notFound".*\nstatus 6/))
     }
 
+    @Test func `without a keyring the sign-in alone is enabled and disabled`() async throws {
+        let output = try await DesktopMachine.run(
+            """
+            echo "A $(echo login-password | desktop enable --keyring none 2>&1)"
+            echo "B $(desktop status --json)"
+            echo "C $(echo login-password | desktop enable --json 2>/dev/null)"
+            echo "D $(echo login-password | desktop recover --json 2>/dev/null)"
+            echo "E $(echo login-password | desktop disable 2>&1)"
+            rm "$HOME/.local/share/keyrings/login.keyring"
+            echo "F $(echo login-password | desktop enable --json 2>/dev/null)"
+            """)
+        #expect(output.contains(/A The sign-in is enabled. Type your login password/), "\(output)")
+        #expect(output.contains(/B .*"keyring":"none".*"sealed":true.*"state":"active"/))
+        #expect(output.contains(/C .*"code":"wrongState".*without a keyring/), "\(output)")
+        #expect(output.contains(/D .*"code":"wrongState"/))
+        #expect(output.contains(/E Both copies of the secret are deleted/), "\(output)")
+        #expect(output.contains(/F .*"code":"notFound".*--keyring none/), "\(output)")
+    }
+
     @Test func `what cannot be undone is refused before anything changes`() async throws {
         let output = try await DesktopMachine.run(
             keyringPassword: "other",

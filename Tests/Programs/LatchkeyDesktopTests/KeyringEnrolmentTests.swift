@@ -208,6 +208,53 @@ struct KeyringEnrolmentTests {
         }
     }
 
+    @Test func `without a keyring there is only the record, and a kill at each step continues`()
+        throws
+    {
+        let service = try SignInServiceDouble()
+        let enrolment = KeyringEnrolment(service: service, keyring: try KeyringUser().keyring)
+        let pin = try SignInServiceDouble.pin.get()
+        func enable(_ password: SecretBytes = password, _ pin: PIN?) throws
+            -> KeyringEnrolment.Outcome
+        {
+            try enrolment.enableWithoutKeyring(password: password, pin: pin)
+        }
+        var kills = 0
+        while true {
+            service.kill(after: kills)
+            let outcome = Result { try enable(pin) }
+            service.kill(after: nil)
+            if case .success(let outcome) = outcome {
+                #expect(outcome == .done)
+                break
+            }
+            let isStored = try service.status().record != nil
+            #expect(try enable(pin) == (isStored ? .continued : .done))
+            #expect(try service.status().record?.state == .active)
+            _ = try enrolment.disable(password: Self.password)
+            kills += 1
+        }
+        // The record, and the activation.
+        #expect(kills == 2)
+        #expect(try service.status().record?.kind == .withoutKeyring)
+        #expect(try enable(nil) == .unchanged)
+        #expect(throws: CommonError.of(.wrongState)) {
+            try enrolment.enable(password: Self.password, pin: pin)
+        }
+        #expect(throws: CommonError.of(.wrongState)) {
+            try enrolment.enableWallet(
+                key: .random(count: 56), password: Self.password, pin: pin)
+        }
+        #expect(throws: CommonError.of(.wrongState)) {
+            try enrolment.recoveryText(password: Self.password)
+        }
+        let new = SecretBytes("new password".utf8)
+        #expect(throws: CommonError.of(.wrongProof)) { try enable(new, nil) }
+        #expect(try enable(new, pin) == .continued)
+        #expect(try enrolment.disable(password: new) == .done)
+        #expect(try service.status().record == nil)
+    }
+
     @Test func `a KWallet's key is stored as it is, and needs no change`() throws {
         let service = try SignInServiceDouble()
         let user = try KeyringUser()

@@ -154,6 +154,14 @@ import Testing
         #expect(try store.read(user: 1000) != nil)
     }
 
+    @Test func `a record of one kind does not open as one of another`() throws {
+        let good = String(decoding: try Self.record().next().encoded(), as: UTF8.self)
+        let other = good.replacing(#""kind":"gnome""#, with: #""kind":"none""#)
+        let record = try SignInRecord(decoding: Data(other.utf8), user: 1000)
+        #expect(record.kind == .withoutKeyring && record.sealedForKeyring == nil)
+        #expect(try record.open(password: Self.password) == nil)
+    }
+
     @Test func `hostile bytes are damaged, not a record`() throws {
         let record = try Self.record()
         let good = String(decoding: try record.next().encoded(), as: UTF8.self)

@@ -188,6 +188,46 @@ struct SignInTests {
         }
     }
 
+    @Test func `without a keyring the password proves the record, and nothing is opened`()
+        async throws
+    {
+        try await SignInScene.with { scene in
+            let user = SignInScene.user
+            try await scene.check(
+                "enrol 1 none \(Self.secret) \(Self.password) \(SignInScene.pin)", as: user,
+                answers: ["done 1"])
+            try await scene.check("activate 1 1", as: user, answers: ["done 2"])
+            try await scene.check(
+                "status 1", as: user, answers: ["status active none 2 sealed fresh set unproven"])
+            try await scene.check("auth 1 test -", answers: ["none"])
+            let password = try await scene.signIn(typing: PAMScene.password, then: ["open_session"])
+            #expect(password.isSuccess, "\(password.text)")
+            let pin = try await scene.signIn(typing: SignInScene.pin, then: ["open_session"])
+            #expect(pin.isSuccess && pin.text.contains("PIN or password"), "\(pin.text)")
+            try await scene.check(
+                "auth 1 test -", "pin \(SignInScene.pin)", answers: ["ask pin", "yes"],
+                comment: "root gets no handle")
+            try await scene.check("learned 1 \(Self.password)", answers: ["wait", "none"])
+            #expect(!scene.pam.isOpened)
+            // A program of the user sets its own PIN.
+            try await scene.setPIN("000000")
+            try await scene.check("learned 1 \(Self.password)", answers: ["wait", "none"])
+            try await scene.check("auth 1 test -", answers: ["none"])
+            try await scene.check(
+                "renew 1 \(Self.hexadecimal("guess")) 000000", as: user, answers: ["error password"]
+            )
+            try await scene.check("renew 1 \(Self.password) 000000", as: user, answers: ["done 3"])
+            try await scene.check("auth 1 test -", answers: ["none"], comment: "not proven again")
+            try await scene.check("learned 1 \(Self.password)", answers: ["wait", "none"])
+            try await scene.check(
+                "auth 1 test -", "pin 111111", answers: ["ask pin", "no 9"])
+            try await scene.check(
+                "auth 1 test -", "pin 000000", answers: ["ask pin", "yes"])
+            try await scene.check("remove 1 3 \(Self.password)", as: user, answers: ["done 0"])
+            try await scene.check("auth 1 test -", answers: ["none"])
+        }
+    }
+
     @Test func `a record under another password than the user's proves nothing`() async throws {
         try await SignInScene.with { scene in
             let enrol = "enrol 1 gnome \(Self.secret) \(Self.hexadecimal("guess"))"

@@ -9,23 +9,24 @@ import LatchkeyServices
 struct DesktopCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "desktop",
-        abstract: "Open the desktop's keyring when you sign in with a PIN or finger.",
+        abstract: "Sign in with a PIN or finger, and open the desktop's keyring with it.",
         discussion: """
             The package libpam-latchkey signs in to Linux with the PIN or finger that the TPM checks. The keyring of GNOME \
             gets a random secret, which the TPM releases at the sign-in; a second copy is encrypted under your login \
-            password. KWallet keeps your login password as its own.
+            password. KWallet keeps your login password as its own. A machine without a keyring needs neither.
 
             ‘latchkey desktop recover’ prints a text that opens the keyring without Latchkey. Keep it in a safe place.
             """,
         subcommands: [Enable.self, Status.self, Disable.self, Recover.self])
 }
 
-/// The keyrings of `--keyring`.
-enum KeyringChoice: String, ExpressibleByArgument, CaseIterable {
-    case gnome
-    case kwallet
+extension KeyringKind: ExpressibleByArgument {
+    /// A word of `--keyring`.
+    package init?(argument: String) { self.init(name: argument) }
 
-    var kind: KeyringKind { self == .gnome ? .gnome : .kwallet }
+    package var defaultValueDescription: String { description }
+
+    package static var allValueStrings: [String] { allCases.map(\.description) }
 }
 
 extension DesktopCommand {
@@ -33,17 +34,19 @@ extension DesktopCommand {
     struct Enable: ContextCommand {
         static let configuration = CommandConfiguration(
             commandName: "enable",
-            abstract: "Let the TPM keep the keyring's secret.",
+            abstract: "Let your PIN sign in, and the TPM keep the keyring's secret.",
             discussion: """
                 Asks for your login password and your PIN. Without a terminal, the first line of standard input is the login \
-                password. Run it in your desktop session. After an interruption, run it again: it continues. The PIN must \
-                have only digits, because a sign-in takes any other text as the password.
+                password. Run it in your desktop session; on a machine without a keyring, in any session with --keyring none. \
+                After an interruption, run it again: it continues. The PIN must have only digits, because a sign-in takes any \
+                other text as the password.
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
-        @Option(help: "The keyring to open.") var keyring: KeyringChoice = .gnome
+        @Option(help: "The keyring to open; none for the sign-in alone.")
+        var keyring: KeyringKind = .gnome
 
-        var operation: String? { "enable the keyring" }
+        var operation: String? { "enable the sign-in" }
 
         func perform(in context: CommandContext) async throws -> BriefReport {
             let session = try DesktopSession(context)
@@ -51,6 +54,9 @@ extension DesktopCommand {
             let status = try await session.status()
             for warning in session.stackWarnings { context.console.warn(warning) }
             if keyring == .kwallet { try session.checkWalletLines() }
+            if keyring == .gnome, status.record == nil, session.keyring.file == .absent {
+                throw Self.noKeyring
+            }
             let password = try await session.input.password()
             try await session.check(password)
             if password.isPIN {
@@ -58,7 +64,7 @@ extension DesktopCommand {
                     "Your login password has only digits, so each sign-in with it counts as a wrong PIN first. Choose "
                         + "another password.")
             }
-            let (kind, enrolment, wallet) = (keyring.kind, session.enrolment, session.wallet)
+            let (kind, enrolment, wallet) = (keyring, session.enrolment, session.wallet)
             let needsPIN = try await session.blocking { () throws(CommonError) in
                 try enrolment.needsPIN(password: password)
             }
@@ -69,6 +75,8 @@ extension DesktopCommand {
                 case .kwallet:
                     let key = try KWallet.key(password: password, salt: try wallet.salt())
                     return try enrolment.enableWallet(key: key, password: password, pin: pin)
+                case .withoutKeyring:
+                    return try enrolment.enableWithoutKeyring(password: password, pin: pin)
                 }
             }
             return BriefReport(
@@ -76,13 +84,21 @@ extension DesktopCommand {
                 text: Self.text(kind, outcome, isAllowed: status.isAllowed))
         }
 
+        private static let noKeyring = CommonError.notFound(
+            "you have no GNOME keyring",
+            recovery:
+                "Sign in to the desktop with your login password once, so that it is created; or, for the sign-in alone, "
+                + "use --keyring none.")
+
         private static func text(
             _ kind: KeyringKind, _ outcome: KeyringEnrolment.Outcome, isAllowed: Bool
         ) -> String {
             let first =
                 switch outcome {
                 case .done, .continued:
-                    "The keyring opens when you sign in with your PIN or password."
+                    kind == .withoutKeyring
+                        ? "The sign-in is enabled."
+                        : "The keyring opens when you sign in with your PIN or password."
                 case .unchanged: "It was enabled already."
                 }
             var sentences = [first]
@@ -104,11 +120,11 @@ extension DesktopCommand {
     struct Status: ContextCommand {
         static let configuration = CommandConfiguration(
             commandName: "status",
-            abstract: "Show whether the TPM keeps the keyring's secret. Does not prompt.")
+            abstract: "Show whether the PIN signs in and opens the keyring. Does not prompt.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
-        var operation: String? { "read the state of the keyring" }
+        var operation: String? { "read the state of the sign-in" }
 
         func perform(in context: CommandContext) async throws -> DesktopStatusReport {
             let session = try DesktopSession(context)
@@ -120,7 +136,8 @@ extension DesktopCommand {
     struct Disable: ContextCommand {
         static let configuration = CommandConfiguration(
             commandName: "disable",
-            abstract: "Give the keyring back to the login password.",
+            abstract:
+                "End the sign-in with PIN and finger, and give the keyring back to the login password.",
             discussion: """
                 Asks for your login password. After it has opened the keyring, deletes both copies of the secret, and ends the \
                 sign-in with PIN and finger. After an interruption, run it again: it continues.
@@ -128,11 +145,11 @@ extension DesktopCommand {
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
-        var operation: String? { "disable the keyring" }
+        var operation: String? { "disable the sign-in" }
 
         func perform(in context: CommandContext) async throws -> BriefReport {
             let session = try DesktopSession(context)
-            guard try await session.status().record != nil else { throw Self.notEnabled }
+            guard let record = try await session.status().record else { throw Self.notEnabled }
             let password = try await session.input.password()
             try await session.check(password)
             let enrolment = session.enrolment
@@ -141,13 +158,14 @@ extension DesktopCommand {
             }
             return BriefReport(
                 ["enabled": .bool(false)],
-                text:
-                    "Your login password opens the keyring again. Both copies of the secret are deleted, and your PIN and "
-                    + "finger no longer sign in.")
+                text: (record.kind == .withoutKeyring
+                    ? "" : "Your login password opens the keyring again. ")
+                    + "Both copies of the secret are deleted, and your PIN and finger no longer sign in."
+            )
         }
 
         private static let notEnabled = CommonError.notFound(
-            "Latchkey does not open your keyring", recovery: "There is nothing to disable.")
+            "Latchkey does not sign you in", recovery: "There is nothing to disable.")
     }
 
     /// `latchkey desktop recover`.
@@ -209,7 +227,7 @@ extension SecretBytes {
 struct DesktopStatusReport: Report {
     /// `none`, `pending` or `active`.
     let state: String
-    /// `gnome` or `kwallet`.
+    /// `gnome`, `kwallet`, or `none` for a sign-in without a keyring.
     let keyring: Nullable<String>
     /// Whether the TPM has a copy of the secret that the present PIN opens.
     let sealed: Bool

@@ -102,7 +102,7 @@ struct DesktopSession: Sendable {
             throw .noPIN
         }
         let pin = try await context.presence.givenPIN(
-            PINRequest(purpose: .current, context: context.prompt("seal the keyring's secret")))
+            PINRequest(purpose: .current, context: context.prompt("enable the sign-in")))
         let isPIN = pin.withUnsafeBytes { Self.isPIN($0) }
         guard isPIN else {
             throw .unsupported(

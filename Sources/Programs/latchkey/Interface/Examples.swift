@@ -96,6 +96,7 @@ enum Examples {
         latchkey passkey serve --policy pin
         latchkey desktop enable
         latchkey desktop enable --keyring kwallet
+        latchkey desktop enable --keyring none
         latchkey desktop status
         latchkey desktop status --json
         latchkey desktop disable
