@@ -146,7 +146,7 @@ let hardware: Room = [
     CryptoExtras
     """,
     "LatchkeyCertificates": "CertificatesTrait Latchkey SwiftASN1 X509",
-    "LatchkeyPresence": "CPlatform CSystemd Latchkey LatchkeyPlatform",
+    "LatchkeyPresence": "CPlatform CSystemd Latchkey LatchkeyPlatform TPM2",
 ]
 let oauth = "Latchkey LatchkeyJOSE LatchkeyOAuth Crypto HTTPTypes"
 let apps: Room = [

@@ -49,14 +49,6 @@ extension KeystoreError {
             underlying: UnderlyingError(underlying))
     }
 
-    static func otherFinger() -> KeystoreError {
-        KeystoreError(
-            code: .wrongProof, reason: "the reader did not recognize the finger",
-            recovery:
-                "Try again with a finger that you enrolled. Some readers check only one of several."
-        )
-    }
-
     static func fingersChanged(underlying: TPMError? = nil) -> KeystoreError {
         KeystoreError(
             code: .invalidated,

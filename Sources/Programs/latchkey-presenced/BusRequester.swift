@@ -32,14 +32,23 @@ struct BusRequester: Hashable, Sendable {
     /// - Parameter usesPRF: Whether the finger approves several uses, which only a login with PRF
     ///   needs.
     func prompt(_ context: PromptContext, usesPRF: Bool = false) -> String {
+        "\(asks)\(usesPRF ? ", to log in with PRF" : ""). "
+            + "Its reason: \(String(quoted: context.reason, limit: 120)) "
+            + "(container \(String(quoted: context.container, limit: 60)))."
+    }
+
+    /// The text for an app that uses no key: `Process 4711 of alice, which calls itself “notes”, asks
+    /// for a finger of alice. Its reason: “show the recovery codes”.`
+    func prompt(_ statement: OwnerStatement) -> String {
+        "\(asks). Its reason: \(String(quoted: statement.reason, limit: 120))."
+    }
+
+    private var asks: String {
         let owner = String(oneLine: userName ?? "user \(user)", limit: 40)
         let origin = process.map { "Process \($0) of \(owner)" } ?? "A program of \(owner)"
         let name =
             claimedName.map { ", which calls itself \(String(quoted: $0, limit: 40))," } ?? ""
-        return
-            "\(origin)\(name) asks for a finger of \(owner)\(usesPRF ? ", to log in with PRF" : ""). "
-            + "Its reason: \(String(quoted: context.reason, limit: 120)) "
-            + "(container \(String(quoted: context.container, limit: 60)))."
+        return "\(origin)\(name) asks for a finger of \(owner)"
     }
 
     /// The text of a sign-in: `Process 4711 asks for a finger of alice, to sign in. Its service of PAM

@@ -104,6 +104,12 @@ enum Introspection {
               <arg name="expiration" type="i" direction="out"/>
               <arg name="signature" type="ay" direction="out"/>
             </method>
+            <!-- Verifies a finger of the caller, and signs that it did so for this nonce (32 bytes), reason and connection. -->
+            <method name="Evaluate">
+              <arg name="nonce" type="ay" direction="in"/>
+              <arg name="reason" type="s" direction="in"/>
+              <arg name="signature" type="ay" direction="out"/>
+            </method>
             <!-- Cancels the caller's requests. -->
             <method name="Cancel"/>
             <!-- Allocates the caller's own PIN in the TPM. -->

@@ -1,10 +1,66 @@
 import FoundationEssentials
 import Latchkey
+import LatchkeyPlatform
 import LatchkeyPresence
 import LatchkeyTPM
 import Logging
 
 extension PresenceService {
+    func approve(
+        _ message: BusMessage, _ method: PresenceWire.Method, for requester: BusRequester
+    ) async {
+        let request =
+            method == .approve
+            ? PresenceWire.request(message.arguments)
+            : PresenceWire.severalRequest(message.arguments)
+        guard let request else {
+            return await reply(message, Self.refuse(.invalidInput, "the request cannot be read"))
+        }
+        do throws(KeystoreError) {
+            try authority.check(request)
+        } catch {
+            return await reply(message, .failure(PresenceWire.error(error)))
+        }
+        if request.policy.isBoundToFingers, !requester.isAccount {
+            return await reply(message, .failure(PresenceWire.error(Self.noAccount)))
+        }
+        await enqueue(.use(request, message), message, for: requester)
+    }
+
+    /// Verifies the user for a request that uses no key.
+    func evaluate(_ message: BusMessage, for requester: BusRequester) async {
+        guard
+            let statement = PresenceWire.ownerRequest(
+                message.arguments, of: requester.user, message.sender)
+        else {
+            return await reply(message, Self.refuse(.invalidInput, "the request cannot be read"))
+        }
+        do throws(KeystoreError) {
+            try authority.check(statement)
+        } catch {
+            return await reply(message, .failure(PresenceWire.error(error)))
+        }
+        await enqueue(.evaluation(statement, message), message, for: requester)
+    }
+
+    private func enqueue(_ goal: Goal, _ message: BusMessage, for requester: BusRequester) async {
+        guard approvals.admit(requester.user, at: .now) else {
+            return await reply(message, Self.tooManyRequests)
+        }
+        // If a PIN may have ended the lockout, the service queries the TPM when it handles this
+        // request.
+        let attempts = authority.fingerAttempts(of: requester.user)
+        if let lock = attempts.lock(at: .now), attempts.watchedPIN == nil {
+            return await reply(message, Self.locked(lock))
+        }
+        await endSignIns(of: requester.user)
+        nextID += 1
+        let entry = ApprovalQueue.Entry(id: nextID, client: message.sender, user: requester.user)
+        pending[nextID] = Pending(
+            entry: entry, goal: goal, requester: requester, arrival: .now, limit: timeLimit)
+        await perform(queue.enqueue(entry))
+    }
+
     /// Performs the queue's actions.
     func perform(_ actions: [ApprovalQueue.Action]) async {
         for action in actions {
@@ -43,7 +99,7 @@ extension PresenceService {
         guard let done = pending.removeValue(forKey: id) else { return }
         done.clock?.cancel()
         switch done.goal {
-        case .use(_, let message): await self.reply(message, reply)
+        case .use(_, let message), .evaluation(_, let message): await self.reply(message, reply)
         case .signIn(let signIn):
             signIn.outcome.yield(reply)
             signIn.outcome.finish()
@@ -130,18 +186,23 @@ extension PresenceService {
         } catch {
             return Self.noReader(error)
         }
-        guard case .use(let request, _) = pending.goal else {
-            await resetPIN(of: user)
-            return .success([])
-        }
+        let values: [BusValue]
         do throws(KeystoreError) {
-            let approval = try await authority.approve(
-                request, for: user, enrolmentSet: before,
-                elapsed: ContinuousClock.now - pending.arrival)
+            switch pending.goal {
+            case .signIn: values = []
+            case .evaluation(let statement, _):
+                values = PresenceWire.arguments(try await authority.confirm(statement))
+            case .use(let request, _):
+                let approval = try await authority.approve(
+                    request, for: user, enrolmentSet: before,
+                    elapsed: ContinuousClock.now - pending.arrival)
+                values =
+                    request.further.isEmpty
+                    ? PresenceWire.arguments(approval)
+                    : PresenceWire.arguments(several: approval)
+            }
             await resetPIN(of: user)
-            return .success(
-                request.further.isEmpty
-                    ? PresenceWire.arguments(approval) : PresenceWire.arguments(several: approval))
+            return .success(values)
         } catch {
             log.error("the TPM did not approve", metadata: ["reason": "\(error.reason)"])
             return .failure(PresenceWire.error(error))

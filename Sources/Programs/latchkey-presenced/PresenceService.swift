@@ -46,6 +46,8 @@ actor PresenceService {
     enum Goal {
         /// A use of the caller's key.
         case use(ApprovalRequest, BusMessage)
+        /// A yes without a key, for an app.
+        case evaluation(OwnerStatement, BusMessage)
         /// The sign-in to the machine.
         case signIn(SignIn)
     }
@@ -218,6 +220,7 @@ actor PresenceService {
         case .subscribe: await reply(message, watch(requester))
         case .cancel: await reply(message, .success([]))
         case .approve, .approveSeveral: await approve(message, method, for: requester)
+        case .evaluate: await evaluate(message, for: requester)
         case .state, .terms, .complete, .makePIN, .resetPIN, .certifyKey:
             guard underWay.enter(requester.user) else {
                 return await reply(
@@ -259,48 +262,12 @@ actor PresenceService {
                 case .resetPIN: try await resetPIN(requester, message.arguments)
                 case .certifyKey:
                     PresenceWire.arguments(try await certifyKey(requester, message.arguments))
-                case .approve, .approveSeveral, .cancel, .subscribe: []
+                case .approve, .approveSeveral, .evaluate, .cancel, .subscribe: []
                 }
             await reply(message, .success(values))
         } catch {
             await reply(message, .failure(PresenceWire.error(error)))
         }
-    }
-
-    private func approve(
-        _ message: BusMessage, _ method: PresenceWire.Method, for requester: BusRequester
-    ) async {
-        let request =
-            method == .approve
-            ? PresenceWire.request(message.arguments)
-            : PresenceWire.severalRequest(message.arguments)
-        guard let request else {
-            return await reply(message, Self.refuse(.invalidInput, "the request cannot be read"))
-        }
-        do throws(KeystoreError) {
-            try authority.check(request)
-        } catch {
-            return await reply(message, .failure(PresenceWire.error(error)))
-        }
-        if request.policy.isBoundToFingers, !requester.isAccount {
-            return await reply(message, .failure(PresenceWire.error(Self.noAccount)))
-        }
-        guard approvals.admit(requester.user, at: .now) else {
-            return await reply(message, Self.tooManyRequests)
-        }
-        // If a PIN may have ended the lockout, the service queries the TPM when it handles this
-        // request.
-        let attempts = authority.fingerAttempts(of: requester.user)
-        if let lock = attempts.lock(at: .now), attempts.watchedPIN == nil {
-            return await reply(message, Self.locked(lock))
-        }
-        await endSignIns(of: requester.user)
-        nextID += 1
-        let entry = ApprovalQueue.Entry(id: nextID, client: message.sender, user: requester.user)
-        pending[nextID] = Pending(
-            entry: entry, goal: .use(request, message), requester: requester, arrival: .now,
-            limit: timeLimit)
-        await perform(queue.enqueue(entry))
     }
 
     private func complete(_ requester: BusRequester, _ arguments: [BusValue])
@@ -344,6 +311,9 @@ actor PresenceService {
         case .use(let request, _):
             clients.insert(pending.entry.client)
             text = pending.requester.prompt(request.context, usesPRF: !request.further.isEmpty)
+        case .evaluation(let statement, _):
+            clients.insert(pending.entry.client)
+            text = pending.requester.prompt(statement)
         case .signIn(let signIn):
             if progress == .waiting { signIn.onTouch() }
             text = pending.requester.prompt(signIn.program)
@@ -379,7 +349,7 @@ actor PresenceService {
         .failure(PresenceWire.error(KeystoreError(code: code, reason: reason, recovery: recovery)))
     }
 
-    private static let tooManyRequests = refuse(
+    static let tooManyRequests = refuse(
         .transient, "there were too many requests in a minute", "Wait a minute.")
 
     /// The request would allocate TPM memory permanently. Clients continue without it, as with a

@@ -152,7 +152,8 @@ struct ImpostorTests {
                 ])
             let text = await introspection.remainder().output
             for member in [
-                "State(", "Terms(", "Approve(", "Cancel(", "MakePIN(", "ResetPIN(", "Subscribe(",
+                "State(", "Terms(", "Approve(", "Evaluate(", "Cancel(", "MakePIN(", "ResetPIN(",
+                "Subscribe(",
                 "Progress(",
             ] {
                 #expect(text.contains(member), "\(member)")

@@ -67,6 +67,15 @@ extension CommonError {
         CommonError(code: .cancelled, reason: reason, recovery: "Start again when you are ready.")
     }
 
+    /// A finger that does not match.
+    package static func otherFinger() -> KeystoreError {
+        KeystoreError(
+            code: .wrongProof, reason: "the reader did not recognize the finger",
+            recovery:
+                "Try again with a finger that you enrolled. Some readers check only one of several."
+        )
+    }
+
     package static func unsupported(_ reason: String, recovery: Recovery) -> CommonError {
         CommonError(code: .unsupported, reason: reason, recovery: recovery)
     }

@@ -19,6 +19,7 @@ package enum PresenceWire {
         case approve = "Approve"
         case approveSeveral = "ApproveSeveral"
         case complete = "Complete"
+        case evaluate = "Evaluate"
         case cancel = "Cancel"
         case makePIN = "MakePIN"
         case resetPIN = "ResetPIN"
@@ -139,8 +140,10 @@ extension PresenceWire {
     }
 
     /// A text of the prompt, cut to the length that the broker accepts.
-    private static func shortened(_ text: String) -> BusValue {
-        .string(String(oneLine: text, limit: ApprovalRequest.maximumTextBytes / 4))
+    private static func shortened(_ text: String) -> BusValue { .string(shortened(text)) }
+
+    static func shortened(_ text: String) -> String {
+        String(oneLine: text, limit: ApprovalRequest.maximumTextBytes / 4)
     }
 
     package static func request(_ arguments: [BusValue]) -> ApprovalRequest? {

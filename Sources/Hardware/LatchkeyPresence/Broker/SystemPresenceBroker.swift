@@ -11,7 +11,7 @@ public struct SystemPresenceBroker: ApprovalService {
     private static let timeout: Duration = .seconds(60)
 
     let busAddress: String?
-    private let onProgress: @Sendable (FingerProgress, String) -> Void
+    let onProgress: @Sendable (FingerProgress, String) -> Void
 
     /// - Parameters:
     /// - busAddress: The address of a bus to use instead of the system bus.
@@ -44,17 +44,15 @@ public struct SystemPresenceBroker: ApprovalService {
     }
 
     package func approve(_ request: ApprovalRequest) async throws(KeystoreError) -> ApprovalAnswer {
-        let onProgress = onProgress
+        let isSingle = request.further.isEmpty
         do throws(BusError) {
-            let bus = try await Bus.system(at: busAddress)
-            _ = try await bus.subscribe(PresenceWire.progressRule) { signal in
-                if let prompt = PresenceWire.prompt(signal.arguments) {
-                    onProgress(prompt.progress, prompt.text)
-                }
-            }
-            let arguments = try await cancellable(bus, request).get()
+            let arguments = try await prompting(
+                on: try await prompter(), isSingle ? .approve : .approveSeveral,
+                isSingle
+                    ? PresenceWire.arguments(request) : PresenceWire.arguments(several: request)
+            ).get()
             let approval =
-                request.further.isEmpty
+                isSingle
                 ? PresenceWire.approval(arguments) : PresenceWire.severalApproval(arguments)
             guard let approval else { throw PresenceWire.invalidAnswer }
             return .approved(approval)
@@ -75,7 +73,7 @@ public struct SystemPresenceBroker: ApprovalService {
 
     /// The error with the end of a lockout added. The broker reports the end as a time only in the
     /// answer of `State`.
-    private func withEnd(_ error: KeystoreError) async -> KeystoreError {
+    func withEnd(_ error: KeystoreError) async -> KeystoreError {
         guard error.code == .lockedOut, case .lockedOut(let until?) = await fingerState() else {
             return error
         }
@@ -100,14 +98,23 @@ public struct SystemPresenceBroker: ApprovalService {
         try await call(.resetPIN, [.uint32(user)]) { _ in () }
     }
 
-    private func cancellable(_ bus: Bus, _ request: ApprovalRequest) async -> Bus.Reply {
+    /// A connection for one prompt, which reports the progress.
+    func prompter() async throws(BusError) -> Bus {
+        let bus = try await Bus.system(at: busAddress)
+        _ = try await bus.subscribe(PresenceWire.progressRule) { [onProgress] signal in
+            if let prompt = PresenceWire.prompt(signal.arguments) {
+                onProgress(prompt.progress, prompt.text)
+            }
+        }
+        return bus
+    }
+
+    /// Calls a method that prompts. Supports task cancellation.
+    func prompting(
+        on bus: Bus, _ method: PresenceWire.Method, _ arguments: [BusValue]
+    ) async -> Bus.Reply {
         let (replies, sink) = AsyncStream.makeStream(of: Bus.Reply.self)
-        let isSingle = request.further.isEmpty
-        await bus.send(
-            PresenceWire.target(isSingle ? .approve : .approveSeveral),
-            isSingle ? PresenceWire.arguments(request) : PresenceWire.arguments(several: request),
-            timeout: Self.timeout
-        ) {
+        await bus.send(PresenceWire.target(method), arguments, timeout: Self.timeout) {
             sink.yield($0)
         }
         // The request is already sent, so the cancellation arrives after it. The service answers a

@@ -91,6 +91,11 @@ package actor Bus {
         try await open.subscribe(rule) { receive($0) }
     }
 
+    /// The name of this connection, for example `:1.42`.
+    package var uniqueName: String {
+        get throws(BusError) { try open.uniqueName }
+    }
+
     package func forget(_ subscription: UInt64) { pump.connection?.forget(subscription) }
 
     /// The unique name of the owner of a name; nil if the name has no owner. A change of owner is

@@ -81,6 +81,16 @@ final class BusConnection {
         return code
     }
 
+    /// The name that the bus gave this connection. Waits for it if the bus has answered nothing yet.
+    var uniqueName: String {
+        get throws(BusError) {
+            var name: UnsafePointer<CChar>?
+            try BusError.check(sd_bus_get_unique_name(try bus, &name), "get the unique name")
+            guard let name else { throw .closed }
+            return String(cString: name)
+        }
+    }
+
     // MARK: Asking
 
     /// Sends a call. `receive` gets the answer once, on this thread.

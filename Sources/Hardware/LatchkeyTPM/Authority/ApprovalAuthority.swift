@@ -131,6 +131,32 @@ package struct ApprovalAuthority: Sendable {
         } catch { throw error.during("approve a use") }
     }
 
+    /// Signs that a user was verified for a request that uses no key.
+    package func confirm(_ statement: OwnerStatement) async throws(KeystoreError) -> ECDSASignature
+    {
+        do throws(KeystoreError) {
+            try check(statement)
+            let approval = Approval(
+                nonceTPM: Array(statement.nonce), policyRef: statement.reference)
+            guard let signature = try await sign([approval]).first else { throw Self.noSignature }
+            return signature
+        } catch { throw error.during("confirm a user") }
+    }
+
+    /// Checks the parts that the requester chose.
+    ///
+    /// - Throws: `KeystoreError` with code `invalidInput`. The signed message has no separators, so a
+    ///   longer nonce could contain a whole approval.
+    package func check(_ statement: OwnerStatement) throws(KeystoreError) {
+        guard statement.nonce.count == OwnerStatement.nonceBytes else {
+            throw .invalidInput("the nonce does not have \(OwnerStatement.nonceBytes) bytes")
+        }
+        guard statement.reason.utf8.count <= ApprovalRequest.maximumTextBytes else {
+            throw .invalidInput(
+                "the reason is longer than \(ApprovalRequest.maximumTextBytes) bytes")
+        }
+    }
+
     /// Uses the TPM on one connection and changes the state. Calls are serialized.
     ///
     /// - Parameter body: Throws ``TPMError``, after which the device may repeat it, or

@@ -257,7 +257,8 @@ extension PresenceProtection.UserPIN {
 }
 
 /// The policyRef values of policies: digests of 32 bytes, a size that all TPMs support. Each kind
-/// starts with a different text, so that an approval of one kind is not valid for another.
+/// starts with a different text, so that an approval of one kind is not valid for another. The kind
+/// `owner` is ``OwnerStatement/reference``, for which there is no policy.
 enum PresenceReference {
     /// The reference for the use of one user's keys under one policy, and for one set of enrolled
     /// fingers if the policy is bound to it. Includes the reuse time, so that a reusable approval
