@@ -26,7 +26,7 @@ package protocol SignInClient: Sendable {
     /// The secret, for the user who knows the login password.
     func release(password: SecretBytes) throws(CommonError) -> SecretBytes
 
-    /// Deletes the record.
+    /// Ends the sign-in and deletes the record.
     func remove(generation: UInt64, password: SecretBytes) throws(CommonError)
 }
 

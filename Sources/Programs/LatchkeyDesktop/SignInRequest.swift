@@ -3,25 +3,31 @@ package import Latchkey
 /// A request at the socket of the sign-in: one line of words with single spaces between them. Its
 /// form is described in `Documentation/SignIn.md`.
 package enum SignInRequest: Sendable {
-    /// A program of PAM wants to sign a user in.
-    case auth(service: String, terminal: String)
+    /// A program of PAM wants to sign a user in. The module states the account's name, because
+    /// another account can get its number.
+    case auth(name: String, service: String, terminal: String)
     /// The session part exchanges a handle for the secret of the user's keyring.
-    case secret(handle: SecretBytes)
-    /// PAM accepted this password.
-    case learned(password: SecretBytes)
+    case secret(name: String, handle: SecretBytes)
+    /// PAM accepted the user, who typed this text.
+    ///
+    /// - Parameter isChecked: Whether it is the account's password for certain. Otherwise PAM may
+    ///   have refused it, and accepted another factor.
+    case learned(name: String, isChecked: Bool, password: SecretBytes)
     /// PAM changed the password.
-    case changed(old: SecretBytes, new: SecretBytes)
+    case changed(name: String, old: SecretBytes, new: SecretBytes)
     case status
     case enrol(kind: String, secret: SecretBytes, password: SecretBytes, pin: PIN)
     /// Seals the secret under the PIN that is set now, or adds a copy under the password.
     case renew(password: SecretBytes, pin: PIN)
     case activate(generation: UInt64)
     case release(password: SecretBytes)
-    /// - Parameter password: nil for a request of root without it.
+    /// - Parameter password: nil for root, who ends the sign-in without it.
     case remove(generation: UInt64, password: SecretBytes?)
 
     /// The maximum length of a line in bytes, without its end.
-    package static let maximumLength = 2400
+    package static let maximumLength = 2624
+    /// The lengths of the PINs that sign in. A sign-in takes other digits as a password.
+    package static let pinLengths = 6...16
 
     /// Reads a line without its end.
     ///
@@ -36,20 +42,24 @@ package enum SignInRequest: Sendable {
 
     private init?(_ verb: String, _ words: [SecretBytes]) {
         switch (verb, words.count) {
-        case ("auth", 2):
-            guard let service = words[0].shortText, let terminal = words[1].shortText else {
-                return nil
-            }
-            self = .auth(service: service, terminal: terminal)
-        case ("secret", 1):
-            guard words[0].count == 64 else { return nil }
-            self = .secret(handle: words[0])
-        case ("learned", 1):
-            guard let password = words[0].password else { return nil }
-            self = .learned(password: password)
-        case ("changed", 2):
-            guard let old = words[0].password, let new = words[1].password else { return nil }
-            self = .changed(old: old, new: new)
+        case ("auth", 3):
+            guard let name = words[0].name, let service = words[1].shortText,
+                let terminal = words[2].shortText
+            else { return nil }
+            self = .auth(name: name, service: service, terminal: terminal)
+        case ("secret", 2):
+            guard let name = words[0].name, words[1].count == 64 else { return nil }
+            self = .secret(name: name, handle: words[1])
+        case ("learned", 3):
+            guard let name = words[0].name, let proof = words[1].shortText,
+                ["checked", "unchecked"].contains(proof), let password = words[2].password
+            else { return nil }
+            self = .learned(name: name, isChecked: proof == "checked", password: password)
+        case ("changed", 3):
+            guard let name = words[0].name, let old = words[1].password,
+                let new = words[2].password
+            else { return nil }
+            self = .changed(name: name, old: old, new: new)
         case ("status", 0): self = .status
         case ("enrol", 4):
             guard let kind = words[0].shortText, let secret = words[1].hexadecimal(maximum: 64),
@@ -79,7 +89,7 @@ package enum SignInRequest: Sendable {
     }
 }
 
-/// The proof of a user, the second line of ``SignInRequest/auth(service:terminal:)``.
+/// The proof of a user, the second line of ``SignInRequest/auth(name:service:terminal:)``.
 package enum SignInProof: Sendable {
     case pin(PIN)
     case finger
@@ -107,6 +117,8 @@ extension SecretBytes {
     private static let maximumWords = 8
     /// The maximum length of a password in bytes.
     private static let maximumPassword = 512
+    /// The maximum length of an account's name in bytes (`LOGIN_NAME_MAX`).
+    private static let maximumName = 256
 
     /// The words of a received line.
     ///
@@ -137,10 +149,9 @@ extension SecretBytes {
         number.flatMap { UInt32(exactly: $0) }.flatMap { $0 == .max ? nil : $0 }
     }
 
-    /// 4 to 16 digits.
     fileprivate var pin: PIN? {
         withUnsafeBytes { digits in
-            guard (4...16).contains(digits.count),
+            guard SignInRequest.pinLengths.contains(digits.count),
                 digits.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) })
             else { return nil }
             return try? PIN(utf8: digits)
@@ -148,6 +159,13 @@ extension SecretBytes {
     }
 
     fileprivate var password: SecretBytes? { hexadecimal(maximum: Self.maximumPassword) }
+
+    /// Two names are never the same text.
+    fileprivate var name: String? {
+        hexadecimal(maximum: Self.maximumName)?.withUnsafeBytes {
+            String(validating: $0, as: UTF8.self)
+        }
+    }
 
     /// 1 to `maximum` bytes, two lower-case digits for each.
     fileprivate func hexadecimal(maximum: Int) -> SecretBytes? {

@@ -70,6 +70,12 @@ package struct SignInSocket: SignInClient {
         _ = try self.generation(ask(words))
     }
 
+    /// Ends the sign-in of the user, which only root can request. The copy under the login password
+    /// stays, so that the keyring is not lost, unless the account does not exist any more.
+    package func end() throws(CommonError) {
+        _ = try generation(ask([.word("remove"), .word("0"), .word("-")]))
+    }
+
     // MARK: The exchange
 
     /// Sends a request, whose second word is the user, and reads the words of the answer.
@@ -128,6 +134,15 @@ package struct SignInSocket: SignInClient {
         case "absent":
             .notFound(
                 "the service has no record of this user", recovery: "Enable the sign-in first.")
+        case "account":
+            CommonError(
+                code: .wrongState,
+                reason: "the service has a record of an earlier account with this user's number",
+                recovery: "Ask an administrator to end the sign-in of this user, then try again.")
+        case "busy":
+            CommonError(
+                code: .transient, reason: "the service works for another user",
+                recovery: "Try again.")
         case "generation":
             .conflict("another program has changed the record of this user")
         case "pin": .noPIN

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import Latchkey
+import LatchkeyPlatform
 import LatchkeyPresence
 
 /// The requester, as shown to the user. The bus reports the user and the process id. The rest comes
@@ -92,6 +93,20 @@ struct BusRequester: Hashable, Sendable {
     /// The process's name from `/proc`, if the process still belongs to the user: its id may belong
     /// to another process by now. Name and user come from one read.
     private static func claimedName(of process: Int32, ofUser user: UInt32) -> String? {
+        let status = ProcessStatus(process)
+        return status?.users.contains(user) == true ? status?.name : nil
+    }
+}
+
+/// What the kernel states about a process in `/proc`, from one read.
+private struct ProcessStatus {
+    /// The name that the process gives itself.
+    let name: String?
+    /// The real user, the effective one, and others.
+    let users: [UInt32]
+
+    /// - Returns: nil if the process has ended.
+    init?(_ process: Int32) {
         guard let bytes = FileManager.default.contents(atPath: "/proc/\(process)/status") else {
             return nil
         }
@@ -99,7 +114,14 @@ struct BusRequester: Hashable, Sendable {
         func value(_ field: String) -> Substring? {
             lines.first { $0.hasPrefix("\(field):\t") }?.dropFirst(field.count + 2)
         }
-        let users = value("Uid")?.split(separator: "\t").compactMap { UInt32($0) } ?? []
-        return users.contains(user) ? value("Name").map(String.init) : nil
+        name = value("Name").map(String.init)
+        users = value("Uid")?.split(separator: "\t").compactMap { UInt32($0) } ?? []
     }
+}
+
+extension PeerCredentials {
+    /// The user who started the process: ``user`` is the effective one, which is root for setuid
+    /// programs. nil if the process has ended. Its id can then belong to another process, but the
+    /// answer reaches only those that have the connection.
+    var realUser: UInt32? { ProcessStatus(process)?.users.first }
 }

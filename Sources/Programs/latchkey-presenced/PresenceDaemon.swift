@@ -101,6 +101,8 @@ struct PresenceDaemon: ServiceProgram {
                     log: log))
         }
         defer { withExtendedLifetime(door) {} }
+        let (replacements, replacement) = AsyncStream.makeStream(of: Void.self)
+        try AccountsFile.watch { replacement.finish() }
         // The end of the bus or of the service, or a signal, ends both.
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
@@ -110,6 +112,11 @@ struct PresenceDaemon: ServiceProgram {
                 for await _ in ends {}
                 // A failure, so that systemd starts the service again.
                 if !Task.isCancelled { throw BusError.closed }
+            }
+            group.addTask {
+                // The next client starts the service again, which then sees the new accounts.
+                for await _ in replacements {}
+                if !Task.isCancelled { log.notice("the accounts were changed; the service ends") }
             }
             if let failure = authority.failure {
                 group.addTask {

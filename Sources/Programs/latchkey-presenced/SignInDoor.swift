@@ -8,7 +8,7 @@ import Synchronization
 /// The socket of the sign-in, `/run/latchkey/login`, which systemd passes to the service. Everybody
 /// may connect. Each connection is one request, on a thread of its own, with a deadline for each
 /// line. A user above the limits is refused at once, and root's part is kept free; above all of
-/// them, clients wait in the socket's queue.
+/// them, clients wait in the socket's queue. A setuid program counts for the user who started it.
 final class SignInDoor: Sendable {
     static let connections = 16
     private let server: ConnectionServer
@@ -19,7 +19,8 @@ final class SignInDoor: Sendable {
         server = ConnectionServer(
             socket, limit: Self.connections, ended: { open.remove($0) }
         ) { connection in
-            guard let peer = PeerCredentials(of: connection), open.add(connection, of: peer.user)
+            guard let peer = PeerCredentials(of: connection),
+                open.add(connection, of: peer.realUser ?? peer.user)
             else { return nil }
             return {
                 SignInConnection(descriptor: connection, peer: peer, service: service, open: open)
@@ -102,10 +103,15 @@ struct SignInConnection {
         guard !request.isForRootOnly || peer.user == 0,
             run({ await service.admits(peer, for: user, request) }) == true
         else { return }
-        if case .auth(let service, let terminal) = request {
-            return signIn(user, .init(service: service, terminal: terminal))
+        if case .auth(let name, let service, let terminal) = request {
+            return signIn(user, .init(account: name, service: service, terminal: terminal))
         }
-        if request.takesTime { guard send(.line("wait")) else { return } }
+        if let first = run(
+            untilClosed: false, { await service.firstAnswer(to: request, for: user) }),
+            let first
+        {
+            guard send(first), first != .line("none") else { return }
+        }
         // A client that leaves does not interrupt a change of a record.
         let answer = run(untilClosed: false) { await service.answer(request, for: user, peer) }
         if let answer { send(answer) }
@@ -113,7 +119,9 @@ struct SignInConnection {
 
     private func signIn(_ user: UInt32, _ program: SignInService.Program) {
         let (service, peer) = (service, peer)
-        guard let offer = run({ await service.offer(for: user, to: peer) }) else { return }
+        guard let offer = run({ await service.offer(for: user, to: peer, in: program) }) else {
+            return
+        }
         guard offer.hasPIN || offer.hasFinger else {
             send(.line(offer.line))
             return
@@ -133,7 +141,7 @@ struct SignInConnection {
         let answer: SecretBytes?
         switch proof {
         case .pin(let pin):
-            guard offer.hasPIN else { return }
+            guard offer.hasPIN, send(.line("wait")) else { return }
             // The TPM counts the attempt in any case.
             answer = run(untilClosed: false) {
                 await service.prove(pin, of: user, by: peer, in: program)
@@ -210,25 +218,48 @@ extension SignInRequest {
         }
     }
 
-    /// Whether the module gets a first answer before it waits for scrypt.
-    fileprivate var takesTime: Bool {
+    /// Whether it uses or changes a record, in ``SignInTurns``.
+    fileprivate var takesTurn: Bool {
         switch self {
-        case .learned, .changed: true
-        default: false
+        case .auth, .secret, .status: false
+        default: true
         }
     }
 }
 
 extension SignInService {
+    /// The answer before scrypt, for which the module waits one second; nil if there is none. For a
+    /// password that PAM accepted, the kind of the keyring, or `none`, which is the last answer.
+    func firstAnswer(to request: SignInRequest, for user: UInt32) async -> SecretBytes? {
+        switch request {
+        case .learned(let name, _, _):
+            guard let record = await record(of: user, named: name) else { return .line("none") }
+            return .line("wait", record.kind.description)
+        case .changed: return .line("wait")
+        default: return nil
+        }
+    }
+
     func answer(_ request: SignInRequest, for user: UInt32, _ peer: PeerCredentials) async
+        -> SecretBytes
+    {
+        guard request.takesTurn else { return await perform(request, for: user, peer) }
+        guard await turns.begin(isRoot: peer.user == 0) else { return .line("error", "busy") }
+        let answer = await perform(request, for: user, peer)
+        await turns.end()
+        return answer
+    }
+
+    private func perform(_ request: SignInRequest, for user: UInt32, _ peer: PeerCredentials) async
         -> SecretBytes
     {
         switch request {
         case .auth: .line("none")
-        case .secret(let handle): secret(handle, of: user, for: peer)
-        case .learned(let password): await learned(password, of: user, by: peer)
-        case .changed(let old, let new):
-            await changed(from: old, to: new, of: user, by: peer)
+        case .secret(let name, let handle): secret(handle, of: user, named: name, for: peer)
+        case .learned(let name, let isChecked, let password):
+            await learned(password, isChecked: isChecked, of: user, named: name, by: peer)
+        case .changed(let name, let old, let new):
+            await changed(from: old, to: new, of: user, named: name, by: peer)
         case .status: await status(of: user, by: peer)
         case .enrol(let kind, let secret, let password, let pin):
             await enrol(kind, secret, password, pin, for: user, by: peer)

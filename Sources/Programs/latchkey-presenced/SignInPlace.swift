@@ -16,16 +16,21 @@ enum SignInPlace: Hashable, Sendable {
     /// What the kernel and logind state about the process that asks.
     struct Requester: Hashable, Sendable {
         let isRoot: Bool
+        /// The user who started the process, which may be a setuid program of root.
+        let realUser: UInt32
         /// The control group of the process, without the leading `/`.
         let controlGroup: String
         /// nil if the process belongs to no session.
         let session: LoginManager.SeatSession?
 
-        /// The unit of the system's manager that started the process; nil within a user's slice.
+        /// The unit of the system's manager that started the process; nil within a user's slice, and
+        /// within a scope, for example of a container, whose programs choose the names below it.
         var unit: Substring? {
             let parts = controlGroup.split(separator: "/")
             guard parts.first == "system.slice" else { return nil }
-            return parts.dropFirst().first { $0.hasSuffix(".service") }
+            return parts.first { !$0.hasSuffix(".slice") }.flatMap {
+                $0.hasSuffix(".service") ? $0 : nil
+            }
         }
     }
 
@@ -34,13 +39,19 @@ enum SignInPlace: Hashable, Sendable {
         "gdm.service", "gdm3.service", "sddm.service", "lightdm.service", "greetd.service",
         "lxdm.service", "slim.service", "xdm.service",
     ]
+    /// Each local user's programs can tell these to ask any user for a proof.
+    private static let openDisplayManagers: Set<Substring> = ["gdm.service", "gdm3.service"]
 
     /// - Parameter sessions: All sessions of the machine.
     static func of(
         _ requester: Requester, for user: UInt32, among sessions: [LoginManager.SeatSession]
     ) -> SignInPlace {
+        // Another user's program, for example su, even in the user's own terminal.
+        guard requester.realUser == user || requester.isRoot && requester.realUser == 0 else {
+            return .elsewhere
+        }
         // A remote session that ends may have processes for a long time, for example of mosh or tmux.
-        let hasRemote = sessions.contains { $0.user == user && $0.isRemote }
+        let hasRemote = sessions.contains { $0.user == user && $0.isElsewhere }
         if let session = requester.session {
             // A locker belongs to the user and runs while the session is locked. Root's programs,
             // such as sudo, must not ask behind a locked screen.
@@ -62,6 +73,12 @@ enum SignInPlace: Hashable, Sendable {
             return isOfUser && isUnlocked && !hasRemote ? .here : .elsewhere
         }
         if displayManagers.contains(unit) {
+            guard !hasRemote else { return .elsewhere }
+            let own = sessions.filter(\.isGreeter).map(\.user) + [0, user]
+            guard
+                !openDisplayManagers.contains(unit)
+                    || sessions.allSatisfy({ own.contains($0.user) })
+            else { return .elsewhere }
             // It may also serve remote desktops, at a greeter of their own.
             let greeters = sessions.filter { $0.isGreeter && !$0.hasEnded }
             guard greeters.allSatisfy({ !$0.isRemote && !$0.seat.isEmpty }) else {
@@ -72,16 +89,21 @@ enum SignInPlace: Hashable, Sendable {
         }
         // Not the service of polkit's helper (since version 126): every user can connect to its socket
         // and name any user.
-        return unit.hasPrefix("getty@tty") ? .here : .elsewhere
+        let console = "getty@tty"
+        // Not a serial line (getty@ttyS0).
+        let isConsole = unit.dropFirst(console.count).first.map { ("0"..."9").contains($0) } == true
+        return unit.hasPrefix(console) && isConsole ? .here : .elsewhere
     }
 
     /// Asks logind about the process of a connection.
     static func of(_ peer: PeerCredentials, for user: UInt32, on bus: Bus) async -> SignInPlace {
-        guard let group = controlGroup(of: peer.process) else { return .elsewhere }
+        guard let group = controlGroup(of: peer.process), let realUser = peer.realUser else {
+            return .elsewhere
+        }
         let logind = LoginManager(bus: bus)
         do throws(BusError) {
             let requester = Requester(
-                isRoot: peer.user == 0, controlGroup: group,
+                isRoot: peer.user == 0, realUser: realUser, controlGroup: group,
                 session: try await logind.seatSession(of: peer.process))
             return of(requester, for: user, among: try await logind.seatSessions())
         } catch {

@@ -8,34 +8,38 @@ import Logging
 /// The records of users, for ``SignInService``. The service never replaces the last copy of a
 /// secret: it only adds copies, and removes those that a sign-in has shown to be unnecessary.
 extension SignInService {
-    /// PAM accepted the password. If it opens the record, the record is the user's own, and the PIN
-    /// under which it was sealed may sign in.
-    func learned(_ password: SecretBytes, of user: UInt32, by peer: PeerCredentials) async
-        -> SecretBytes
-    {
+    /// PAM accepted the user, who typed this text. If it is the account's password and opens the
+    /// record, the record is the user's own, and the PIN under which it was sealed may sign in. A text
+    /// that was not checked only opens the record.
+    func learned(
+        _ password: SecretBytes, isChecked: Bool, of user: UInt32, named name: String,
+        by peer: PeerCredentials
+    ) async -> SecretBytes {
         do throws(CommonError) {
             let opened = try await stored { (records) throws(CommonError) in
-                try Self.prove(records, user, password)
+                try Self.prove(records, user, name, password, isChecked: isChecked)
             }
             guard let (secret, record) = opened else { return .line("none") }
-            await allow(user, sealedIn: record)
+            if isChecked { await allow(user, sealedIn: record) }
             guard record.kind != .withoutKeyring else { return .line("none") }
-            return ticket(secret, record.kind, for: user, peer, after: "handle")
+            return Self.line(secret, record.kind)
         } catch {
             return failed(error, user, peer)
         }
     }
 
-    /// Opens a record with a password that PAM accepted, and keeps only the copy that it opened. If
-    /// it opens none, the password was changed without them, and they are marked.
+    /// Opens a record with the account's password, and keeps only the copy that it opened. If it
+    /// opens none, the password was changed without them, and they are marked.
     private static func prove(
-        _ records: SignInRecordStore, _ user: UInt32, _ password: SecretBytes
+        _ records: SignInRecordStore, _ user: UInt32, _ name: String, _ password: SecretBytes,
+        isChecked: Bool
     ) throws(CommonError) -> (secret: SecretBytes, record: SignInRecord)? {
-        guard var record = try records.read(user: user) else { return nil }
+        guard var record = try records.read(user: user), record.name == name else { return nil }
         guard let (secret, index) = try record.open(password: password) else {
-            try markStale(record, in: records)
+            if isChecked { try markStale(record, in: records) }
             return nil
         }
+        guard isChecked else { return (secret, record) }
         if record.wraps.count > 1 || record.wraps[index].isStale {
             record.keepOnly(index)
             record = try records.write(record)
@@ -55,9 +59,14 @@ extension SignInService {
     /// A PIN that was set after the record was sealed is not allowed: any program can remove the
     /// index of a PIN and set a first one.
     private func allow(_ user: UInt32, sealedIn record: SignInRecord) async {
-        guard let sealed = record.sealed, authority.signIn(of: user)?.hasPIN != true else { return }
+        guard let sealed = record.sealed,
+            authority.signIn(of: user, named: record.name)?.hasPIN != true
+        else { return }
         do throws(KeystoreError) {
-            guard try await authority.allowSignIn(of: user, sealedIn: Data(sealed)) else { return }
+            guard
+                try await authority.allowSignIn(
+                    of: user, named: record.name, sealedIn: Data(sealed))
+            else { return }
             log.notice("the sign-in with the PIN is allowed", metadata: ["uid": "\(user)"])
         } catch {
             log.error(
@@ -71,11 +80,14 @@ extension SignInService {
     /// - Returns: `done`, `none` without a record, or `failed` if there is no copy under the new
     ///   password.
     func changed(
-        from old: SecretBytes, to new: SecretBytes, of user: UInt32, by peer: PeerCredentials
+        from old: SecretBytes, to new: SecretBytes, of user: UInt32, named name: String,
+        by peer: PeerCredentials
     ) async -> SecretBytes {
         do throws(CommonError) {
             return try await stored { (records) throws(CommonError) in
-                guard var record = try records.read(user: user) else { return .line("none") }
+                guard var record = try records.read(user: user), record.name == name else {
+                    return .line("none")
+                }
                 guard let (secret, index) = try record.open(password: old) else {
                     try Self.markStale(record, in: records)
                     return .line("failed")
@@ -94,11 +106,10 @@ extension SignInService {
 
     func status(of user: UInt32, by peer: PeerCredentials) async -> SecretBytes {
         do throws(CommonError) {
-            let record = try await stored { (records) throws(CommonError) in
-                try records.read(user: user)
-            }
+            let record = try await record(of: user).flatMap { Self.isOwn($0) ? $0 : nil }
             let hasPIN = try await authority.pinIndex(of: user) != nil
-            let isAllowed = authority.signIn(of: user)?.hasPIN == true
+            let name = BusRequester.name(of: user) ?? ""
+            let isAllowed = authority.signIn(of: user, named: name)?.hasPIN == true
             let wrap =
                 switch record?.wraps.first?.isStale {
                 case nil: "absent"
@@ -132,7 +143,9 @@ extension SignInService {
             let existing = try await stored { (records) throws(CommonError) in
                 try records.read(user: user)
             }
-            guard existing == nil else { return .line("error", "exists") }
+            guard existing == nil else {
+                return .line("error", existing?.name == name ? "exists" : "account")
+            }
         } catch { return failed(error, user, peer) }
         let sealed: Data
         do throws(KeystoreError) {
@@ -166,7 +179,7 @@ extension SignInService {
         do throws(CommonError) {
             found = try await stored {
                 (records) throws(CommonError) -> (record: SignInRecord, secret: SecretBytes?)? in
-                guard let record = try records.read(user: user) else { return nil }
+                guard let record = try Self.own(records, user) else { return nil }
                 return (record, try record.open(password: password)?.secret)
             }
         } catch { return failed(error, user, peer) }
@@ -200,7 +213,7 @@ extension SignInService {
     {
         do throws(CommonError) {
             return try await stored { (records) throws(CommonError) in
-                guard var record = try records.read(user: user) else {
+                guard var record = try Self.own(records, user) else {
                     return .line("error", "absent")
                 }
                 guard record.generation == generation else { return .line("error", "generation") }
@@ -216,7 +229,7 @@ extension SignInService {
     {
         do throws(CommonError) {
             return try await stored { (records) throws(CommonError) in
-                guard let record = try records.read(user: user) else {
+                guard let record = try Self.own(records, user) else {
                     return .line("error", "absent")
                 }
                 guard let (secret, _) = try record.open(password: password) else {
@@ -233,25 +246,21 @@ extension SignInService {
     /// Ends the sign-in and deletes the record, in this order: a record without the permission
     /// allows nothing.
     ///
-    /// - Parameters:
-    ///   - generation: 0 for a record that cannot be read, which only root can remove.
-    ///   - password: nil only for root.
+    /// - Parameter password: nil for root; see ``end(_:by:)``.
     func remove(
         _ generation: UInt64, _ password: SecretBytes?, of user: UInt32, by peer: PeerCredentials
     ) async -> SecretBytes {
-        guard password != nil || peer.user == 0 else { return .line("error", "password") }
-        let isDamaged = password == nil && generation == 0
+        guard let password else {
+            return peer.user == 0 ? await end(user, by: peer) : .line("error", "password")
+        }
         do throws(CommonError) {
             let refusal = try await stored { (records) throws(CommonError) -> SecretBytes? in
-                if isDamaged { return nil }
-                guard let record = try records.read(user: user) else {
+                guard let record = try Self.own(records, user) else {
                     return .line("error", "absent")
                 }
                 guard record.generation == generation else { return .line("error", "generation") }
-                if let password, try record.open(password: password) == nil {
-                    return .line("error", "password")
-                }
-                return nil
+                return try record.open(password: password) == nil
+                    ? .line("error", "password") : nil
             }
             if let refusal { return refusal }
         } catch { return failed(error, user, peer) }
@@ -260,13 +269,48 @@ extension SignInService {
         } catch { return refused(error, user, peer) }
         do throws(CommonError) {
             try await stored { (records) throws(CommonError) in
-                try isDamaged
-                    ? records.removeDamaged(user: user)
-                    : records.remove(user: user, generation: generation)
+                try records.remove(user: user, generation: generation)
             }
             log.notice("a keyring's record was removed", metadata: Self.about(user, peer))
             return .line("done", "0")
         } catch { return failed(error, user, peer) }
+    }
+
+    /// Root ends the sign-in of a user. The copy under the login password stays, which opens the
+    /// keyring but lets no PIN sign in. The record of an account that does not exist any more, and
+    /// one that cannot be read, is deleted.
+    private func end(_ user: UInt32, by peer: PeerCredentials) async -> SecretBytes {
+        do throws(KeystoreError) {
+            try await authority.denySignIn(of: user)
+        } catch { return refused(error, user, peer) }
+        do throws(CommonError) {
+            try await stored { (records) throws(CommonError) in
+                let read: SignInRecord?
+                do throws(CommonError) { read = try records.read(user: user) } catch {
+                    guard error.code == .damaged else { throw error }
+                    return try records.removeDamaged(user: user)
+                }
+                guard var record = read else { return }
+                guard Self.isOwn(record), !record.wraps.isEmpty else {
+                    return try records.remove(user: user, generation: record.generation)
+                }
+                record.sealed = nil
+                _ = try records.write(record)
+            }
+            log.notice("the sign-in of a user was ended", metadata: Self.about(user, peer))
+            return .line("done", "0")
+        } catch { return failed(error, user, peer) }
+    }
+
+    /// Whether a record is of the account that has its number now.
+    private static func isOwn(_ record: SignInRecord) -> Bool {
+        record.name == BusRequester.name(of: record.user)
+    }
+
+    private static func own(_ records: SignInRecordStore, _ user: UInt32) throws(CommonError)
+        -> SignInRecord?
+    {
+        try records.read(user: user).flatMap { isOwn($0) ? $0 : nil }
     }
 
     // MARK: Errors

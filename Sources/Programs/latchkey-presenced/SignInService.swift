@@ -21,6 +21,9 @@ actor SignInService {
     let log: Logger
     /// The disk and scrypt block. One call at a time, so scrypt's memory is needed once.
     let thread = BlockingThread()
+    /// For reads that must not wait for scrypt. A record is replaced as a whole.
+    private let reading = BlockingThread()
+    let turns = SignInTurns()
     private let bus: Bus
     private let presence: PresenceService
     private let isNamed: @Sendable (UInt32) -> Bool
@@ -39,6 +42,8 @@ actor SignInService {
 
     /// What a program of PAM states about itself.
     struct Program: Hashable, Sendable {
+        /// The name of the account that it signs in.
+        let account: String
         let service: String
         let terminal: String
     }
@@ -83,7 +88,8 @@ actor SignInService {
     /// A PAM program of any user can name any user, so root's `auth` counts only when it may ask;
     /// and a secret or a changed password must not be lost because of the others.
     func admits(_ peer: PeerCredentials, for user: UInt32, _ request: SignInRequest) -> Bool {
-        guard user != 0, peer.user == 0 || peer.user == user, isNamed(user) else { return false }
+        // Root can end the sign-in of an account that was deleted.
+        guard user != 0, peer.user == 0 || peer.user == user && isNamed(user) else { return false }
         let target = Target(user: user, isByRoot: peer.user == 0)
         if peer.user == 0 {
             switch request {
@@ -100,13 +106,14 @@ actor SignInService {
     // MARK: Signing in
 
     /// What the user may be asked for. No command of the TPM.
-    func offer(for user: UInt32, to peer: PeerCredentials) async -> Offer {
+    func offer(for user: UInt32, to peer: PeerCredentials, in program: Program) async -> Offer {
         let refusal = Offer(hasPIN: false, hasFinger: false)
-        guard let permission = authority.signIn(of: user) else { return refusal }
-        let (bus, presence) = (bus, presence)
-        let place = await Self.answer(within: Self.firstAnswer, or: .elsewhere) {
-            await SignInPlace.of(peer, for: user, on: bus)
+        if peer.user == 0 { await endSignIn(of: user, unlessNamed: program.account) }
+        guard let permission = authority.signIn(of: user, named: program.account) else {
+            return refusal
         }
+        let (bus, presence) = (bus, presence)
+        let place = await place(of: peer, for: user)
         guard place != .elsewhere,
             peer.user != 0 || byTarget.admit(Target(user: user, isByRoot: true), at: .now)
         else { return refusal }
@@ -121,16 +128,37 @@ actor SignInService {
         return Offer(hasPIN: permission.hasPIN, hasFinger: hasFinger)
     }
 
-    /// Checks the PIN. For root, the opening of the keyring's secret is the check.
+    private func place(of peer: PeerCredentials, for user: UInt32) async -> SignInPlace {
+        let bus = bus
+        return await Self.answer(within: Self.firstAnswer, or: .elsewhere) {
+            await SignInPlace.of(peer, for: user, on: bus)
+        }
+    }
+
+    /// Ends the permission of an account whose number another one has now.
+    private func endSignIn(of user: UInt32, unlessNamed name: String) async {
+        do throws(KeystoreError) {
+            try await authority.denySignIn(of: user, unlessNamed: name)
+        } catch {
+            log.error(
+                "the sign-in of an earlier account was not ended",
+                metadata: ["uid": "\(user)", "reason": "\(error.reason)"])
+        }
+    }
+
+    /// Checks the PIN. For root, the opening of the keyring's secret is the check. Since the prompt,
+    /// the session may have been locked, or become another one.
     ///
     /// - Returns: The line for the client.
     func prove(
         _ pin: PIN, of user: UInt32, by peer: PeerCredentials, in program: Program
     ) async -> SecretBytes {
-        let record = peer.user == 0 ? await record(of: user) : nil
+        guard await place(of: peer, for: user) != .elsewhere else { return .line("none") }
+        let record = peer.user == 0 ? await record(of: user, named: program.account) : nil
         do throws(KeystoreError) {
             let secret = try await authority.signIn(
-                of: user, with: pin, opening: record?.sealedForKeyring.map { Data($0) })
+                of: user, named: program.account, with: pin,
+                opening: record?.sealedForKeyring.map { Data($0) })
             log.notice("a PIN was right", metadata: Self.about(user, peer, program))
             return yes(secret, of: record, for: user, peer)
         } catch {
@@ -148,19 +176,24 @@ actor SignInService {
         of user: UInt32, by peer: PeerCredentials, in program: Program,
         onTouch: @escaping @Sendable () -> Void
     ) async -> SecretBytes {
+        guard await place(of: peer, for: user) == .here else { return .line("none") }
         switch await presence.verifyForSignIn(user, peer.process, program, onTouch: onTouch) {
         case .notMatched: return .line("no")
         case .none: return .line("none")
         case .matched: break
         }
-        // The permission may have ended during the wait.
-        guard authority.signIn(of: user) != nil else { return .line("none") }
+        // The permission, or the person at the machine, may have gone during the wait.
+        let after = await place(of: peer, for: user)
+        guard after == .here, authority.signIn(of: user, named: program.account) != nil else {
+            return .line("none")
+        }
         log.notice("a finger was right", metadata: Self.about(user, peer, program))
-        let record = peer.user == 0 ? await record(of: user) : nil
+        let record = peer.user == 0 ? await record(of: user, named: program.account) : nil
         var secret: SecretBytes?
         if let sealed = record?.sealedForKeyring {
             do throws(KeystoreError) {
-                secret = try await authority.openAfterFinger(Data(sealed), of: user)
+                secret = try await authority.openAfterFinger(
+                    Data(sealed), of: user, named: program.account)
             } catch {
                 log.error(
                     "a keyring's secret was not opened",
@@ -174,50 +207,48 @@ actor SignInService {
         _ secret: SecretBytes?, of record: SignInRecord?, for user: UInt32, _ peer: PeerCredentials
     ) -> SecretBytes {
         guard let secret, let record else { return .line("yes") }
-        return ticket(secret, record.kind, for: user, peer, after: "yes")
-    }
-
-    /// Keeps a secret for the session part.
-    ///
-    /// - Returns: The line with the handle.
-    func ticket(
-        _ secret: SecretBytes, _ kind: KeyringKind, for user: UInt32, _ peer: PeerCredentials,
-        after word: String
-    ) -> SecretBytes {
         let handle = tickets.add(
-            secret, of: kind, for: user, process: peer.process, at: .now)
+            secret, of: record.kind, for: user, named: record.name, process: peer.process, at: .now)
         Task {
             try await Task.sleep(for: SignInTickets.lifetime)
             self.tickets.removeOld(at: .now)
         }
-        return .line([.word(word), handle, .word(kind.description)])
+        return .line([.word("yes"), handle, .word(record.kind.description)])
     }
 
     /// Exchanges a handle for the secret, once, for the process that got it.
-    func secret(_ handle: SecretBytes, of user: UInt32, for peer: PeerCredentials) -> SecretBytes {
+    func secret(
+        _ handle: SecretBytes, of user: UInt32, named name: String, for peer: PeerCredentials
+    ) -> SecretBytes {
         guard peer.user == 0,
-            let ticket = tickets.take(handle, for: user, process: peer.process, at: .now)
+            let ticket = tickets.take(
+                handle, for: user, named: name, process: peer.process, at: .now)
         else { return .line("none") }
-        return .line([
-            .word("secret"), .word(ticket.kind.description),
-            KeyringText.hexadecimal(ticket.secret),
-        ])
+        return Self.line(ticket.secret, ticket.kind)
+    }
+
+    static func line(_ secret: SecretBytes, _ kind: KeyringKind) -> SecretBytes {
+        .line([.word("secret"), .word(kind.description), KeyringText.hexadecimal(secret)])
     }
 
     // MARK: Parts
 
-    /// The user's record; nil without one, and if it cannot be read.
-    func record(of user: UInt32) async -> SignInRecord? {
+    /// The record of an account; nil without one, and if it cannot be read.
+    func record(of user: UInt32, named name: String) async -> SignInRecord? {
         do throws(CommonError) {
-            return try await stored { (records) throws(CommonError) in
-                try records.read(user: user)
-            }
+            return try await record(of: user).flatMap { $0.name == name ? $0 : nil }
         } catch {
             log.error(
                 "a record was not read",
                 metadata: ["uid": "\(user)", "reason": "\(error.reason)"])
             return nil
         }
+    }
+
+    /// Does not wait for scrypt.
+    func record(of user: UInt32) async throws(CommonError) -> SignInRecord? {
+        let records = records
+        return try await reading.run { () throws(CommonError) in try records.read(user: user) }
     }
 
     func stored<R: Sendable>(

@@ -8,6 +8,8 @@ struct SignInTickets {
     /// A secret for the session part.
     struct Ticket: Sendable {
         let user: UInt32
+        /// The account's name.
+        let name: String
         /// The process that signed the user in.
         let process: Int32
         let kind: KeyringKind
@@ -25,8 +27,8 @@ struct SignInTickets {
 
     /// - Returns: The handle, 64 hexadecimal digits.
     mutating func add(
-        _ secret: SecretBytes, of kind: KeyringKind, for user: UInt32, process: Int32,
-        at now: ContinuousClock.Instant
+        _ secret: SecretBytes, of kind: KeyringKind, for user: UInt32, named name: String,
+        process: Int32, at now: ContinuousClock.Instant
     ) -> SecretBytes {
         removeOld(at: now)
         let ofUser = tickets.indices.filter { tickets[$0].ticket.user == user }
@@ -40,7 +42,7 @@ struct SignInTickets {
             (
                 handle,
                 Ticket(
-                    user: user, process: process, kind: kind, secret: secret,
+                    user: user, name: name, process: process, kind: kind, secret: secret,
                     end: now + Self.lifetime)
             ))
         return handle
@@ -48,11 +50,13 @@ struct SignInTickets {
 
     /// Removes and returns the ticket of a handle. Another process's or user's ticket stays.
     mutating func take(
-        _ handle: SecretBytes, for user: UInt32, process: Int32, at now: ContinuousClock.Instant
+        _ handle: SecretBytes, for user: UInt32, named name: String, process: Int32,
+        at now: ContinuousClock.Instant
     ) -> Ticket? {
         removeOld(at: now)
         let index = tickets.firstIndex {
-            $0.ticket.user == user && $0.ticket.process == process && $0.handle == handle
+            $0.ticket.user == user && $0.ticket.process == process && $0.ticket.name == name
+                && $0.handle == handle
         }
         return index.map { tickets.remove(at: $0).ticket }
     }

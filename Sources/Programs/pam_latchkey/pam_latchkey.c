@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -39,14 +40,16 @@
 #define ANSWER 512
 /* The maximum length of a password (PAM_MAX_RESP_SIZE). */
 #define PASSWORD 512
-/* A request with two passwords in hexadecimal digits. */
-#define REQUEST (4 * PASSWORD + 64)
+/* The maximum length of an account's name (LOGIN_NAME_MAX). */
+#define NAME 256
+/* A request with a name and two passwords in hexadecimal digits. */
+#define REQUEST (2 * NAME + 4 * PASSWORD + 64)
 #define HANDLE 64
 /* The longest secret, the key of a wallet. */
 #define SECRET 56
 
-/* Time limits in milliseconds. Until the first answer, the user waits for a service that may hang. Tests on a busy machine have
- * more patience with a service that has answered. */
+/* Time limits in milliseconds. FIRST is for all first answers of one attempt to sign in together: the user waits once for a
+ * service that hangs. Tests on a busy machine have more patience with a service that has answered. */
 #ifndef LATCHKEY_PATIENCE
 #define LATCHKEY_PATIENCE 1
 #endif
@@ -58,13 +61,13 @@
 
 #define HEX "0123456789abcdef"
 static const char data_name[] = "latchkey_handle";
-/* Set while the service did not answer the last request of this handle in time. */
-static const char late_name[] = "latchkey_late";
+static const char spent_name[] = "latchkey_spent";
 
 struct options { int finger, pin, learn; };
 
-/* What the session part exchanges for the secret of the user's keyring. */
+/* What gives the session part the secret of the user's keyring: a connection, or else a text that the service exchanges. */
 struct handle {
+    int fd;
     char text[HANDLE + 1];
     char kind[8];
     uid_t user;
@@ -141,6 +144,23 @@ static int read_line(int fd, char line[ANSWER], long limit) {
     return 0;
 }
 
+/* What is left of the time for first answers. */
+static long left(pam_handle_t *h) {
+    const void *spent = NULL;
+    return pam_get_data(h, spent_name, &spent) == PAM_SUCCESS ? FIRST - (long)spent : FIRST;
+}
+
+/* Counts the time since `start`. */
+static void spend(pam_handle_t *h, long start) {
+    pam_set_data(h, spent_name, (void *)(FIRST - left(h) + now() - start), NULL);
+}
+
+static int read_first(pam_handle_t *h, int fd, char line[ANSWER]) {
+    long start = now(), is_read = read_line(fd, line, left(h));
+    spend(h, start);
+    return (int)is_read;
+}
+
 static void append_hex(char *line, const char *bytes) {
     char *to = line + strlen(line);
     for (; *bytes; bytes++) {
@@ -160,12 +180,18 @@ static void append_word(char *line, const char *word) {
     line[n] = 0;
 }
 
+/* Begins a request about an account: its name too, because another account can get its number later. */
+static void begin(char line[REQUEST], const char *verb, const struct passwd *user) {
+    snprintf(line, 32, "%s %u ", verb, (unsigned)user->pw_uid);
+    append_hex(line, user->pw_name);
+}
+
 /* The user's account; NULL for root, whose login must never depend on the service. */
 static const struct passwd *account(pam_handle_t *h) {
     const char *user = NULL;
     if (pam_get_user(h, &user, NULL) != PAM_SUCCESS || !user) return NULL;
     const struct passwd *entry = pam_modutil_getpwnam(h, user);
-    return entry && entry->pw_uid != 0 ? entry : NULL;
+    return entry && entry->pw_uid != 0 && strlen(entry->pw_name) <= NAME ? entry : NULL;
 }
 
 /* The account; NULL also for a remote request. */
@@ -180,18 +206,19 @@ static const struct passwd *local_account(pam_handle_t *h) {
 static void forget(pam_handle_t *h, void *data, int status) {
     (void)h, (void)status;
     if (!data) return;
+    if (((struct handle *)data)->fd >= 0) close(((struct handle *)data)->fd);
     explicit_bzero(data, sizeof(struct handle));
     free(data);
 }
 
-/* Stores "HANDLE KIND" for the session part. */
-static void keep(pam_handle_t *h, uid_t user, const char *text) {
-    if (strlen(text) < HANDLE + 2 || strspn(text, HEX) != HANDLE || text[HANDLE] != ' ') return;
-    const char *kind = text + HANDLE + 1;
-    if (strcmp(kind, "gnome") && strcmp(kind, "kwallet")) return;
-    struct handle *data = calloc(1, sizeof *data);
+/* Stores a connection that sends a secret, or else (-1) a handle, for the session part. */
+static void keep(pam_handle_t *h, uid_t user, int fd, const char *text, const char *kind) {
+    int is_known = !strcmp(kind, "gnome") || !strcmp(kind, "kwallet");
+    struct handle *data = is_known ? calloc(1, sizeof *data) : NULL;
+    if (!data && fd >= 0) close(fd);
     if (!data) return;
-    memcpy(data->text, text, HANDLE);
+    data->fd = fd;
+    memcpy(data->text, text, strnlen(text, HANDLE));
     strcpy(data->kind, kind);
     data->user = user;
     if (pam_set_data(h, data_name, data, forget) != PAM_SUCCESS) forget(h, data, 0);
@@ -201,7 +228,7 @@ static void keep(pam_handle_t *h, uid_t user, const char *text) {
 static int conclude(pam_handle_t *h, uid_t user, const char *line) {
     if (!strcmp(line, "yes")) return PAM_SUCCESS;
     if (!strncmp(line, "yes ", 4)) {
-        keep(h, user, line + 4);
+        if (strspn(line + 4, HEX) == HANDLE && line[4 + HANDLE] == ' ') keep(h, user, -1, line + 4, line + 5 + HANDLE);
         return PAM_SUCCESS;
     }
     if (!strncmp(line, "no ", 3) && strlen(line) <= 5)
@@ -232,7 +259,7 @@ static int ask_finger(pam_handle_t *h, uid_t user, int fd) {
     return result;
 }
 
-/* Prompts once. 4 to 16 digits are a PIN; any other text is the password of the next module, without a further prompt. */
+/* Prompts once. 6 to 16 digits are a PIN; any other text is the password of the next module, without a further prompt. */
 static int ask_pin(pam_handle_t *h, uid_t user, int fd, int has_pin, int has_finger) {
     char *answer = NULL, line[ANSWER];
     const char *prompt = !has_finger ? "PIN or password: "
@@ -243,9 +270,10 @@ static int ask_pin(pam_handle_t *h, uid_t user, int fd, int has_pin, int has_fin
     int result = PAM_AUTHINFO_UNAVAIL;
     if (length == 0) {
         if (has_finger) result = ask_finger(h, user, fd);
-    } else if (has_pin && length >= 4 && length <= 16 && strspn(answer, "0123456789") == length) {
+    } else if (has_pin && length >= 6 && length <= 16 && strspn(answer, "0123456789") == length) {
         snprintf(line, sizeof line, "pin %s", answer);
-        if (send_line(fd, line) && read_line(fd, line, TPM)) result = conclude(h, user, line);
+        if (send_line(fd, line) && read_first(h, fd, line) && (strcmp(line, "wait") || read_line(fd, line, TPM)))
+            result = conclude(h, user, line);
         explicit_bzero(line, sizeof line);
     } else {
         pam_set_item(h, PAM_AUTHTOK, answer);
@@ -255,26 +283,68 @@ static int ask_pin(pam_handle_t *h, uid_t user, int fd, int has_pin, int has_fin
     return result;
 }
 
-/* PAM accepted the password: the service may open the user's record with it. */
+/* In a child: no handlers, blocked or ignored signals, and file modes of the host program. Safe after fork. */
+static void reset_process(void) {
+    sigset_t none;
+    sigemptyset(&none);
+    for (int number = 1; number < NSIG; number++) signal(number, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    umask(022);
+}
+
+/* Whether pam_unix's helper accepts the text as the account's password, within a time limit. Another module of the stack can
+ * accept another factor after pam_unix refused the text. */
+static int is_password(const char *user, const char *text, long limit) {
+    char *arguments[] = {(char *)"unix_chkpwd", (char *)user, (char *)"nonull", NULL}, *environment[] = {NULL};
+    char answer[ANSWER];
+    int ends[4] = {-1, -1, -1, -1};
+    size_t n = strlen(text) + 1;
+    /* The text fits into the pipe. The helper ends it at the zero byte. */
+    int is_ready = !pipe2(ends, O_CLOEXEC) && !pipe2(ends + 2, O_CLOEXEC) && write(ends[1], text, n) == (ssize_t)n;
+    pid_t child = is_ready ? fork() : -1;
+    if (child == 0) {
+        /* It starts the helper, whose end the host program would otherwise take. */
+        int status = 1;
+        reset_process();
+        pid_t checker = fork();
+        /* For another real user, the helper checks only that user's password. */
+        if (checker == 0 && !syscall(SYS_setresuid, 0, 0, 0) && dup2(ends[0], 0) == 0) {
+            execve("/usr/sbin/unix_chkpwd", arguments, environment);
+            execve("/usr/bin/unix_chkpwd", arguments, environment);
+        }
+        if (checker > 0 && waitpid(checker, &status, 0) == checker && !status) status = (int)write(ends[3], "yes\n", 4);
+        _exit(1);
+    }
+    for (int i = 0; i < 4; i++)
+        if (i != 2 && ends[i] >= 0) close(ends[i]);
+    int is_right = child > 0 && read_line(ends[2], answer, limit) && !strcmp(answer, "yes");
+    if (ends[2] >= 0) close(ends[2]);
+    if (child > 0) kill(child, SIGKILL);
+    while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) {}
+    return is_right;
+}
+
+/* PAM accepted the user: the service may open the user's record with the password. The session part waits for it. */
 static int learn(pam_handle_t *h) {
     const char *password = item(h, PAM_AUTHTOK);
     const void *known = NULL;
     const struct passwd *user;
     if (!*password || strlen(password) > PASSWORD || geteuid() != 0 || !(user = local_account(h)))
         return PAM_IGNORE;
-    if (pam_get_data(h, data_name, &known) == PAM_SUCCESS && known) return PAM_IGNORE;
-    /* The user has waited for the service already. */
-    if (pam_get_data(h, late_name, &known) == PAM_SUCCESS && known) return PAM_IGNORE;
+    if ((pam_get_data(h, data_name, &known) == PAM_SUCCESS && known) || left(h) <= 0) return PAM_IGNORE;
     char line[REQUEST], answer[ANSWER];
     int fd = open_service();
     if (fd < 0) return PAM_IGNORE;
-    snprintf(line, sizeof line, "learned %u ", (unsigned)user->pw_uid);
+    long start = now();
+    int is_checked = is_password(user->pw_name, password, left(h));
+    spend(h, start);
+    begin(line, "learned", user);
+    strcat(line, is_checked ? " checked " : " unchecked ");
     append_hex(line, password);
-    if (send_line(fd, line) && read_line(fd, answer, FIRST) && !strcmp(answer, "wait") && read_line(fd, answer, SCRYPT) &&
-        !strncmp(answer, "handle ", 7))
-        keep(h, user->pw_uid, answer + 7);
-    explicit_bzero(answer, sizeof answer);
-    close(fd);
+    if (send_line(fd, line) && read_first(h, fd, answer) && !strncmp(answer, "wait ", 5))
+        keep(h, user->pw_uid, fd, "", answer + 5);
+    else
+        close(fd);
     return PAM_IGNORE;
 }
 
@@ -282,19 +352,20 @@ int pam_sm_authenticate(pam_handle_t *h, int flags, int argc, const char **argv)
     (void)flags; /* With PAM_SILENT, sudo still shows the texts, which say what to do. */
     struct options o = parse(argc, argv);
     if (o.learn) return learn(h);
+    /* An earlier module has asked. */
+    if (*item(h, PAM_AUTHTOK)) return PAM_IGNORE;
     const struct passwd *user = local_account(h);
     if (!user) return PAM_AUTHINFO_UNAVAIL;
     uid_t id = user->pw_uid;
-    int fd = open_service(), result = PAM_AUTHINFO_UNAVAIL;
+    /* A further attempt, unless the service was late. */
+    if (left(h) > 0) pam_set_data(h, spent_name, NULL, NULL);
+    int fd = left(h) > 0 ? open_service() : -1, result = PAM_AUTHINFO_UNAVAIL;
     if (fd < 0) return result;
-    char line[ANSWER];
-    snprintf(line, sizeof line, "auth %u", (unsigned)id);
+    char line[REQUEST];
+    begin(line, "auth", user);
     append_word(line, item(h, PAM_SERVICE));
     append_word(line, item(h, PAM_TTY));
-    long end = now() + FIRST;
-    int is_answered = send_line(fd, line) && read_line(fd, line, FIRST);
-    pam_set_data(h, late_name, !is_answered && now() >= end ? (void *)late_name : NULL, NULL);
-    if (is_answered) {
+    if (send_line(fd, line) && read_first(h, fd, line)) {
         int has_both = !strcmp(line, "ask pin finger");
         int has_pin = (has_both || !strcmp(line, "ask pin")) && !o.finger;
         int has_finger = (has_both || !strcmp(line, "ask finger")) && !o.pin;
@@ -324,16 +395,13 @@ static void become_helper(int fd, const struct handle *data, gid_t group, char *
     unsigned char secret[SECRET];
     size_t count = 0;
     int ends[2];
-    sigset_t none;
-    sigemptyset(&none);
-    /* The host program may have blocked signals, and the helper's programs would keep that. */
-    sigprocmask(SIG_SETMASK, &none, NULL);
+    reset_process();
     setsid();
     if (chdir("/") || syscall(SYS_setgroups, 0, NULL) || syscall(SYS_setresgid, group, group, group) ||
         syscall(SYS_setresuid, data->user, data->user, data->user) || getuid() != data->user || geteuid() != data->user ||
         getgid() != group || getegid() != group)
         _exit(1);
-    if (!read_line(fd, line, OPENING)) _exit(1);
+    if (!read_line(fd, line, data->fd < 0 ? OPENING : SCRYPT)) _exit(1);
     size_t start = strlen("secret ") + strlen(data->kind) + 1;
     if (strlen(line) < start || strncmp(line, "secret ", 7) || strncmp(line + 7, data->kind, start - 8) || line[start - 1] != ' ')
         _exit(1);
@@ -360,7 +428,7 @@ static void become_helper(int fd, const struct handle *data, gid_t group, char *
 static void open_keyring(pam_handle_t *h, const struct handle *data) {
     const struct passwd *user = local_account(h);
     const char *directory = pam_getenv(h, "XDG_RUNTIME_DIR");
-    char line[ANSWER], home[1024], runtime[1024], wallet[1100];
+    char line[REQUEST], home[1024], runtime[1024], wallet[1100];
     if (!user || user->pw_uid != data->user || geteuid() != 0) return;
     int n = snprintf(home, sizeof home, "HOME=%s", user->pw_dir);
     int m = directory && *directory ? snprintf(runtime, sizeof runtime, "XDG_RUNTIME_DIR=%s", directory)
@@ -368,10 +436,11 @@ static void open_keyring(pam_handle_t *h, const struct handle *data) {
     if (n >= (int)sizeof home || m >= (int)sizeof runtime) return;
     char *environment[] = {home, runtime, (char *)"PATH=/usr/bin:/bin", NULL};
     gid_t group = user->pw_gid;
-    int fd = open_service();
+    int fd = data->fd < 0 ? open_service() : data->fd;
     if (fd < 0) return;
-    snprintf(line, sizeof line, "secret %u %s", (unsigned)data->user, data->text);
-    if (send_line(fd, line)) {
+    begin(line, "secret", user);
+    strcat(strcat(line, " "), data->text);
+    if (fd == data->fd || send_line(fd, line)) {
         if (!strcmp(data->kind, "kwallet")) {
             /* The session sends its environment to this socket of the helper's daemon. */
             snprintf(wallet, sizeof wallet, "PAM_KWALLET5_LOGIN=%s/kwallet5.socket", strchr(runtime, '=') + 1);
@@ -385,7 +454,7 @@ static void open_keyring(pam_handle_t *h, const struct handle *data) {
         }
         while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) {}
     }
-    close(fd);
+    if (fd != data->fd) close(fd);
 }
 
 int pam_sm_open_session(pam_handle_t *h, int flags, int argc, const char **argv) {
@@ -414,7 +483,8 @@ int pam_sm_chauthtok(pam_handle_t *h, int flags, int argc, const char **argv) {
     char line[REQUEST], answer[ANSWER];
     int fd = open_service(), is_done = 0;
     if (fd < 0 && errno == ENOENT) return PAM_IGNORE;
-    snprintf(line, sizeof line, "changed %u ", (unsigned)user->pw_uid);
+    begin(line, "changed", user);
+    strcat(line, " ");
     append_hex(line, old);
     strcat(line, " ");
     append_hex(line, new);

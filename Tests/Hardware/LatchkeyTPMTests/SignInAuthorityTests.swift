@@ -136,6 +136,28 @@ struct SignInAuthorityTests {
         }
     }
 
+    @Test func `another account with the user's number has no permission`() async throws {
+        try await Self.with { authority, wire, _ in
+            let sealed = try await authority.sealForSignIn(
+                Self.secret, with: Self.right, of: Self.user)
+            wire.forget()
+            #expect(authority.signIn(of: Self.user, named: "carol") == nil)
+            let pin = await Scene.error { () async throws(KeystoreError) in
+                _ = try await authority.signIn(
+                    of: Self.user, named: "carol", with: Self.right, opening: sealed)
+            }
+            let finger = await Scene.error { () async throws(KeystoreError) in
+                _ = try await authority.openAfterFinger(sealed, of: Self.user, named: "carol")
+            }
+            #expect(pin?.code == .refused && finger?.code == .refused)
+            #expect(wire.codes == [])
+            try await authority.denySignIn(of: Self.user, unlessNamed: "ann")
+            #expect(authority.signIn(of: Self.user, named: "ann") != nil)
+            try await authority.denySignIn(of: Self.user, unlessNamed: "carol")
+            #expect(authority.signIn(of: Self.user, named: "ann") == nil)
+        }
+    }
+
     /// A program of the user with access to the TPM can remove the index, and set a first PIN.
     @Test func `a PIN that was removed and set again does not sign in, and opens nothing`()
         async throws
@@ -282,6 +304,24 @@ extension PIN {
 }
 
 extension ApprovalAuthority {
+    // The account that has each number in these tests.
+    fileprivate func signIn(of user: UInt32) -> SignInPermission? { signIn(of: user, named: "ann") }
+    fileprivate func signIn(of user: UInt32, with pin: PIN, opening sealed: Data?)
+        async throws(KeystoreError) -> SecretBytes?
+    {
+        try await signIn(of: user, named: "ann", with: pin, opening: sealed)
+    }
+    fileprivate func allowSignIn(of user: UInt32, sealedIn sealed: Data)
+        async throws(KeystoreError) -> Bool
+    {
+        try await allowSignIn(of: user, named: "ann", sealedIn: sealed)
+    }
+    fileprivate func openAfterFinger(_ sealed: Data, of user: UInt32) async throws(KeystoreError)
+        -> SecretBytes?
+    {
+        try await openAfterFinger(sealed, of: user, named: "ann")
+    }
+
     /// Allows the PIN by a secret that is sealed under it.
     fileprivate func allowSignIn(of user: UInt32, with pin: PIN) async throws {
         let sealed = try await sealForSignIn(.random(count: 32), with: pin, of: user)

@@ -74,10 +74,10 @@ struct DesktopCommandTests {
             """
             echo "A $(echo login-password | desktop enable --json 2>/dev/null)"
             echo "B $(echo login-passwort | desktop enable --json 2>/dev/null)"
-            echo 12a4 > "$HOME/pin"
+            echo 12a456 > "$HOME/pin"
             echo "C $(echo login-password | desktop enable --json 2>/dev/null)"
             echo "D $(echo login-password | desktop enable --keyring kwallet --json 2>/dev/null)"
-            echo 9999 > "$HOME/pin"
+            echo 999999 > "$HOME/pin"
             touch "$HOME/.identity"
             echo "E $(echo login-password | desktop enable --json 2>/dev/null)"
             echo "F $(desktop status --json)"
@@ -90,13 +90,37 @@ struct DesktopCommandTests {
         #expect(output.contains(/F .*"state":"none"/), "\(output)")
     }
 
+    @Test func `root ends the sign-in of another user, and the user does not`() async throws {
+        let output = try await DesktopMachine.run(
+            """
+            echo "A $(echo login-password | desktop enable --json 2>&1)"
+            echo "B $(desktop disable --user lab --json 2>/dev/null)"
+            """,
+            asRoot: """
+                desktop() { ./latchkey desktop "$@"; echo "status $?"; }
+                echo "C $(desktop disable --user lab --json)"
+                echo "D $(desktop disable --user 6101)"
+                echo "E $(desktop disable --user nobody-else --json 2>/dev/null)"
+                echo "F $(desktop disable --user 06101 --json 2>/dev/null)"
+                echo "G $(desktop disable --user root --json 2>/dev/null)"
+                """)
+        #expect(output.contains(/A {"enabled":true,.*\nstatus 0/), "\(output)")
+        #expect(output.contains(/B .*"code":"refused".*\nstatus [1-9]/), "\(output)")
+        #expect(output.contains(/C {"ended":true,"uid":6101}\nstatus 0/), "\(output)")
+        #expect(output.contains(/D .*no longer sign in.\nstatus 0/), "\(output)")
+        for name in ["E", "F", "G"] {
+            #expect(output.contains(try Regex("\(name) .*\"code\":\"notFound\"")), "\(output)")
+        }
+        #expect(output.components(separatedBy: "ended by root").count == 3, "\(output)")
+    }
+
     @Test func `a wrong PIN stores nothing, and the keyring keeps its password`() async throws {
         let output = try await DesktopMachine.run(
             """
-            echo 9999 > "$HOME/pin"
+            echo 999999 > "$HOME/pin"
             echo "A $(echo login-password | desktop enable --json 2>/dev/null)"
             echo "B $(desktop status --json)"
-            echo 1234 > "$HOME/pin"
+            echo 123456 > "$HOME/pin"
             echo "C $(echo login-password | desktop enable --json 2>/dev/null)"
             """)
         #expect(

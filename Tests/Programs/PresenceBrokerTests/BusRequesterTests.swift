@@ -40,7 +40,8 @@ struct BusRequesterTests {
         let requester = BusRequester(
             client: "sign-in 1", BusCredentials(user: 0, process: .max))
         #expect(
-            requester.prompt(SignInService.Program(service: "sudo”", terminal: "/dev/pts/1"))
+            requester.prompt(
+                SignInService.Program(account: "root", service: "sudo”", terminal: "/dev/pts/1"))
                 == "Process 2147483647 asks for a finger of root, to sign in. Its service of PAM is “sudo'”, its terminal “/dev/pts/1”."
         )
     }

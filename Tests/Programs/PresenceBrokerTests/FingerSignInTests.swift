@@ -53,7 +53,7 @@ struct FingerSignInTests {
                     """
                     import socket, sys
                     s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
-                    f = s.makefile("rwb", buffering=0); f.write(b"auth 1 test -\\n")
+                    f = s.makefile("rwb", buffering=0); f.write(b"auth 1 6461656d6f6e test -\\n")
                     print(f.readline(), flush=True); f.write(b"finger\\n")
                     print(f.readline(), flush=True); print("then", f.readline(), flush=True)
                     """, scene.pam.socket,
@@ -62,6 +62,34 @@ struct FingerSignInTests {
             try await scene.check(
                 "auth 1 other -", "finger", answers: ["ask pin finger", "none"])
             #expect(await first.remainder().output.contains("then b'none"))
+        }
+    }
+
+    /// The screen is locked while the reader waits.
+    @Test func `a finger counts only if its place may still ask`() async throws {
+        let reader = try VirtualFingerprintReader.current
+        try await reader.enroll(.rightIndex, as: "mine", for: SignInScene.name)
+        try await SignInScene.with(
+            busAddress: reader.busAddress, prints: reader.printsDirectory
+        ) { scene in
+            try await scene.allow()
+            let client = try RunningProgram(
+                URL(filePath: "/usr/bin/python3"),
+                [
+                    "-c",
+                    """
+                    import socket, sys
+                    s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
+                    f = s.makefile("rwb", buffering=0); f.write(b"auth 1 6461656d6f6e test -\\n")
+                    print(f.readline(), flush=True); f.write(b"finger\\n")
+                    print(f.readline(), flush=True); print("then", f.readline(), flush=True)
+                    """, scene.pam.socket,
+                ])
+            _ = await client.output { $0.contains("touch") }
+            try await scene.set("LockedHint", to: "true")
+            try await reader.present(.finger("mine"))
+            #expect(await client.remainder().output.contains("then b'none"))
+            try await scene.check("auth 1 test -", answers: ["none"])
         }
     }
 }

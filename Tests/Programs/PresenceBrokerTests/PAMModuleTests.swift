@@ -16,11 +16,11 @@ struct PAMModuleTests {
         text.utf8.map { String($0, radix: 16) }.joined()
     }
 
-    /// A service with the PIN 2468 that knows no keyring.
+    /// A service with the PIN 246824 that knows no keyring.
     @Sendable private static func plain(_ line: String) -> [FakeSignInService.Step] {
         if line.hasPrefix("auth ") { return [.answer("ask pin finger")] }
         return switch line {
-        case "pin 2468": [.answer("yes"), .close]
+        case "pin 246824": [.answer("yes"), .close]
         case "finger": [.answer("touch"), .answer("yes"), .close]
         default: [.answer("no 9"), .close]
         }
@@ -29,23 +29,23 @@ struct PAMModuleTests {
     @Test func `the right PIN signs in with one prompt`() async throws {
         let scene = try PAMScene()
         let service = try FakeSignInService(scene, Self.plain)
-        let outcome = try await scene.signIn(typing: "2468")
+        let outcome = try await scene.signIn(typing: "246824")
         #expect(outcome.isSuccess, "\(outcome.text)")
         #expect(outcome.text.contains("PIN or password; Enter for the finger: "))
-        #expect(service.lines == ["auth 6101 one -", "pin 2468"])
+        #expect(service.lines == ["auth 6101 6c6162 one -", "pin 246824"])
         #expect(!scene.isOpened)
     }
 
     @Test func `after a wrong PIN the password signs in`() async throws {
         let scene = try PAMScene()
         let service = try FakeSignInService(scene, Self.plain)
-        let outcome = try await scene.signIn(typing: "1111", PAMScene.password)
+        let outcome = try await scene.signIn(typing: "111111", PAMScene.password)
         #expect(outcome.isSuccess, "\(outcome.text)")
         #expect(outcome.text.contains("The PIN is wrong. Attempts left: 9."))
-        let refused = try await scene.signIn(typing: "1111", "nothing")
+        let refused = try await scene.signIn(typing: "111111", "nothing")
         #expect(!refused.isSuccess)
         // pam_unix has its own prompt: a wrong PIN is not tried as a password.
-        #expect(service.lines.filter { $0.hasPrefix("pin") } == ["pin 1111", "pin 1111"])
+        #expect(service.lines.filter { $0.hasPrefix("pin") } == ["pin 111111", "pin 111111"])
     }
 
     @Test func `a password at the prompt uses no attempt and needs no second prompt`()
@@ -55,7 +55,7 @@ struct PAMModuleTests {
         let service = try FakeSignInService(scene, Self.plain)
         let outcome = try await scene.signIn(typing: PAMScene.password)
         #expect(outcome.isSuccess, "\(outcome.text)")
-        let short = try await scene.signIn(typing: "123", "nothing")
+        let short = try await scene.signIn(typing: "12345", "nothing")
         #expect(!short.isSuccess)
         let long = try await scene.signIn(typing: "12345678901234567", "nothing")
         #expect(!long.isSuccess)
@@ -70,7 +70,7 @@ struct PAMModuleTests {
         let outcome = try await scene.signIn(
             as: "digits", typing: PAMScene.numericPassword, PAMScene.numericPassword)
         #expect(outcome.isSuccess, "\(outcome.text)")
-        #expect(service.lines.contains("pin 24680"))
+        #expect(service.lines.contains("pin 246802"))
     }
 
     @Test func `an empty answer starts the finger, and then the password`() async throws {
@@ -127,6 +127,72 @@ struct PAMModuleTests {
         #expect(service.map(\.lines.count) ?? 0 == (["absent": 0, "hanging": 1][fault] ?? 2))
     }
 
+    /// With the time limits of these tests, another wait would not end within the program's limit.
+    @Test func `a service that hangs after its first answers costs no further wait`() async throws {
+        let scene = try PAMScene()
+        let service = try FakeSignInService(scene) { line in
+            if line.hasPrefix("auth") { return [.answer("ask pin")] }
+            return line.hasPrefix("pin") ? [.hang] : [.answer("wait gnome"), .hang]
+        }
+        let number = try await scene.signIn(
+            as: "digits", typing: PAMScene.numericPassword, PAMScene.numericPassword)
+        #expect(number.isSuccess, "\(number.text)")
+        #expect(!service.lines.contains { $0.hasPrefix("learned") }, "it was late before")
+        let outcome = try await scene.signIn(typing: PAMScene.password, then: ["open_session"])
+        #expect(outcome.isSuccess, "\(outcome.text)")
+        #expect(service.lines.contains { $0.hasPrefix("learned") })
+    }
+
+    @Test func `all first answers have one time limit together`() async throws {
+        let scene = try PAMScene()
+        let secret = String(repeating: "c7", count: 32)
+        let service = try FakeSignInService(scene) { line in
+            if line.hasPrefix("auth 6102") { return [.answer("none"), .close] }
+            if line.hasPrefix("auth") { return [.pause(600), .answer("none"), .close] }
+            if line.hasPrefix("learned 6102") {
+                return [.answer("wait gnome"), .answer("secret gnome aabb"), .close]
+            }
+            return [.pause(600), .answer("wait gnome"), .answer("secret gnome \(secret)"), .close]
+        }
+        let slow = try await scene.signIn(typing: PAMScene.password, then: ["open_session"])
+        #expect(slow.isSuccess, "\(slow.text)")
+        // The helper of another sign-in is the only one.
+        let other = try await scene.signIn(
+            as: "digits", typing: PAMScene.numericPassword, then: ["open_session"])
+        #expect(other.isSuccess, "\(other.text)")
+        #expect(try await scene.opened().contains("aabb"))
+        #expect(!scene.isOpened)
+        withExtendedLifetime(service) {}
+    }
+
+    @Test func `a text that pam_unix refused is reported as one that is not checked`() async throws
+    {
+        let scene = try PAMScene()
+        let service = try FakeSignInService(scene) { _ in [.answer("none"), .close] }
+        let outcome = try await scene.signIn("factor", typing: "nothing")
+        #expect(outcome.isSuccess, "\(outcome.text)")
+        let hex = Self.hexadecimal("nothing")
+        #expect(service.lines.last == "learned 6101 6c6162 unchecked \(hex)")
+        // Another real user: unix_chkpwd checks only its own password.
+        let other = try await scene.run(
+            ["setpriv", "--ruid=1", "pamtester", "factor", "lab", "authenticate"],
+            input: [PAMScene.password])
+        #expect(other.isSuccess, "\(other.text)")
+        let right = Self.hexadecimal(PAMScene.password)
+        #expect(service.lines.last == "learned 6101 6c6162 checked \(right)")
+    }
+
+    @Test func `after a module that asked for the password there is no further prompt`()
+        async throws
+    {
+        let scene = try PAMScene()
+        let service = try FakeSignInService(scene, Self.plain)
+        let outcome = try await scene.signIn("asked", typing: PAMScene.password)
+        #expect(outcome.isSuccess, "\(outcome.text)")
+        #expect(!outcome.text.contains("PIN"), "\(outcome.text)")
+        #expect(!service.lines.contains { $0.hasPrefix("auth") })
+    }
+
     @Test(arguments: [
         [FakeSignInService.Step.close], [.answer("locked")], [.answer("none")], [.raw("yes")],
     ])
@@ -135,9 +201,9 @@ struct PAMModuleTests {
         let service = try FakeSignInService(scene) { line in
             line.hasPrefix("auth") ? [.answer("ask pin")] : steps + [.close]
         }
-        let refused = try await scene.signIn(typing: "2468", "nothing")
+        let refused = try await scene.signIn(typing: "246824", "nothing")
         #expect(!refused.isSuccess)
-        let outcome = try await scene.signIn(typing: "2468", PAMScene.password)
+        let outcome = try await scene.signIn(typing: "246824", PAMScene.password)
         #expect(outcome.isSuccess, "\(outcome.text)")
         withExtendedLifetime(service) {}
     }
@@ -175,11 +241,11 @@ struct PAMModuleTests {
         let remote = try await scene.signIn(
             typing: PAMScene.password, remoteHost: "192.0.2.1", then: ["open_session"])
         #expect(remote.isSuccess, "\(remote.text)")
-        #expect(try await !scene.signIn(as: "root", typing: "2468").isSuccess)
+        #expect(try await !scene.signIn(as: "root", typing: "246824").isSuccess)
         #expect(service.lines == [])
         // With pam_rhost in sudoers, sudo states the name of this machine.
         let local = try await scene.signIn(
-            typing: "2468", remoteHost: ProcessInfo.processInfo.hostName)
+            typing: "246824", remoteHost: ProcessInfo.processInfo.hostName)
         #expect(local.isSuccess, "\(local.text)")
     }
 
@@ -187,10 +253,10 @@ struct PAMModuleTests {
         let scene = try PAMScene()
         let service = try FakeSignInService(scene, Self.plain)
         let script = """
-            for n in 1 2; do printf '1111\\nnothing\\n' | pamtester faillock lab authenticate; done
-            printf '2468\\n' | pamtester faillock lab authenticate && echo "signed in"
+            for n in 1 2; do printf '111111\\nnothing\\n' | pamtester faillock lab authenticate; done
+            printf '246824\\n' | pamtester faillock lab authenticate && echo "signed in"
             faillock --user lab --reset
-            printf '2468\\n' | pamtester faillock lab authenticate && echo "after the reset"
+            printf '246824\\n' | pamtester faillock lab authenticate && echo "after the reset"
             """
         let outcome = try await scene.run(["bash", "-c", script])
         #expect(!outcome.text.contains("signed in"), "\(outcome.text)")
@@ -207,9 +273,9 @@ struct PAMModuleTests {
             [
                 "setpriv", "--reuid=6101", "--regid=6101", "--clear-groups", "script", "--quiet",
                 "--return", "--command", "sudo -k id -u", "/dev/null",
-            ], input: ["2468"])
+            ], input: ["246824"])
         #expect(outcome.text.contains("PIN or password"), "\(outcome.text)")
-        #expect(service.lines.last == "pin 2468")
+        #expect(service.lines.last == "pin 246824")
         #expect(outcome.text.split(whereSeparator: \.isNewline).last == "0", "\(outcome.text)")
     }
 
@@ -234,7 +300,7 @@ struct PAMModuleTests {
         #expect(outcome.isSuccess, "\(outcome.text)")
         #expect(outcome.text.contains("could not follow") == isLost, "\(outcome.text)")
         let (old, new) = (Self.hexadecimal(PAMScene.password), Self.hexadecimal("quite-another-7"))
-        #expect(service.lines == ["changed 6101 \(old) \(new)"])
+        #expect(service.lines == ["changed 6101 6c6162 \(old) \(new)"])
     }
 
     @Test func `without a service a changed password needs no message`() async throws {
@@ -254,15 +320,18 @@ struct PAMModuleTests {
             return [.answer("yes \(Self.handle) gnome"), .close]
         }
         let outcome = try await scene.run(
-            ["bash", "-c", "exec pamtester one lab authenticate open_session 9</etc/shadow"],
-            input: ["2468"])
+            [
+                "bash", "-c",
+                "umask 077; trap '' USR1; exec pamtester one lab authenticate open_session 9</etc/shadow",
+            ],
+            input: ["246824"])
         #expect(outcome.isSuccess, "\(outcome.text)")
         let opened = try await scene.opened()
         #expect(
             opened == [
-                "gnome", "6101", "6101", "/home/lab /run/user/6101", secret, "0", "/",
+                "gnome", "6101", "6101", "/home/lab /run/user/6101", secret, "0", "/", "0022", "1",
             ])
-        #expect(service.lines.last == "secret 6101 \(Self.handle)")
+        #expect(service.lines.last == "secret 6101 6c6162 \(Self.handle)")
     }
 
     @Test(arguments: [
@@ -278,13 +347,13 @@ struct PAMModuleTests {
             if line.hasPrefix("auth") { return [.answer("ask pin")] }
             if line.contains(good) { return [.answer("secret gnome aabb"), .close] }
             if line.hasPrefix("secret") { return [.answer(answer), .close] }
-            return [.answer("yes \(line == "pin 2468" ? Self.handle : good) gnome"), .close]
+            return [.answer("yes \(line == "pin 246824" ? Self.handle : good) gnome"), .close]
         }
-        let outcome = try await scene.signIn(typing: "2468", then: ["open_session"])
+        let outcome = try await scene.signIn(typing: "246824", then: ["open_session"])
         #expect(outcome.isSuccess, "\(outcome.text)")
         #expect(await poll { service.lines.last?.hasPrefix("secret") == true })
         // The helper of a second, valid session is the only one.
-        let second = try await scene.signIn(typing: "1357", then: ["open_session"])
+        let second = try await scene.signIn(typing: "135713", then: ["open_session"])
         #expect(second.isSuccess, "\(second.text)")
         #expect(try await scene.opened().contains("aabb"))
         #expect(!scene.isOpened)
@@ -296,7 +365,7 @@ struct PAMModuleTests {
         let service = try FakeSignInService(scene) { line in
             line.hasPrefix("auth") ? [.answer("ask pin")] : [.answer("yes \(text)"), .close]
         }
-        let outcome = try await scene.signIn(typing: "2468", then: ["open_session"])
+        let outcome = try await scene.signIn(typing: "246824", then: ["open_session"])
         #expect(outcome.isSuccess, "\(outcome.text)")
         #expect(!service.lines.contains { $0.hasPrefix("secret") })
     }
@@ -305,10 +374,8 @@ struct PAMModuleTests {
         let scene = try PAMScene()
         let service = try FakeSignInService(scene) { line in
             if line.hasPrefix("auth") { return [.answer("none"), .close] }
-            if line.hasPrefix("secret") {
-                return [.answer("secret kwallet \(String(repeating: "d8", count: 56))"), .close]
-            }
-            return [.answer("wait"), .answer("handle \(Self.handle) kwallet"), .close]
+            let secret = String(repeating: "d8", count: 56)
+            return [.answer("wait kwallet"), .answer("secret kwallet \(secret)"), .close]
         }
         let refused = try await scene.signIn(typing: "nothing")
         #expect(!refused.isSuccess)
@@ -316,7 +383,7 @@ struct PAMModuleTests {
         let outcome = try await scene.signIn(typing: PAMScene.password, then: ["open_session"])
         #expect(outcome.isSuccess, "\(outcome.text)")
         let hex = Self.hexadecimal(PAMScene.password)
-        #expect(service.lines.contains("learned 6101 \(hex)"))
+        #expect(service.lines.contains("learned 6101 6c6162 checked \(hex)"))
         let opened = try await scene.opened()
         #expect(opened.first == "kwallet")
         #expect(opened.dropFirst(4).first == String(repeating: "d8", count: 56))

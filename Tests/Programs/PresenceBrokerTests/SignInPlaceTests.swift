@@ -14,11 +14,13 @@ struct SignInPlaceTests {
 
     private func place(
         root isRoot: Bool = true, in group: String = "user.slice/user-1000.slice/session-2.scope",
-        session: LoginManager.SeatSession? = nil, among sessions: LoginManager.SeatSession...
+        session: LoginManager.SeatSession? = nil, startedBy realUser: UInt32? = nil,
+        among sessions: LoginManager.SeatSession...
     ) -> SignInPlace {
-        SignInPlace.of(
-            .init(isRoot: isRoot, controlGroup: group, session: session), for: Self.user,
-            among: sessions)
+        let realUser = realUser ?? (isRoot ? 0 : Self.user)
+        return SignInPlace.of(
+            .init(isRoot: isRoot, realUser: realUser, controlGroup: group, session: session),
+            for: Self.user, among: sessions)
     }
 
     @Test func `sudo in the user's session at the seat may ask`() {
@@ -37,6 +39,25 @@ struct SignInPlaceTests {
         for session in others {
             #expect(place(session: session, among: session, Self.local) == .elsewhere, "\(session)")
         }
+    }
+
+    /// It is in the user's terminal, for example after su.
+    @Test func `a setuid program that another user started may not ask`() {
+        #expect(place(session: Self.local, startedBy: Self.user, among: Self.local) == .here)
+        #expect(place(session: Self.local, startedBy: 1001, among: Self.local) == .elsewhere)
+        #expect(
+            place(root: false, session: Self.local, startedBy: 1001, among: Self.local)
+                == .elsewhere)
+        #expect(
+            place(root: false, session: Self.local, startedBy: 0, among: Self.local) == .elsewhere)
+    }
+
+    @Test func `a session without a seat counts as remote, unless nobody has it`() {
+        let unknown = LoginManager.SeatSession(user: Self.user, seat: "")
+        #expect(place(session: Self.local, among: Self.local, unknown) == .besideRemote)
+        #expect(place(in: Self.manager, among: Self.local, unknown) == .elsewhere)
+        let job = LoginManager.SeatSession(user: Self.user, seat: "", isBackground: true)
+        #expect(place(session: Self.local, among: Self.local, job) == .here)
     }
 
     @Test func `a locker of the user may ask while the session is locked`() {
@@ -78,8 +99,35 @@ struct SignInPlaceTests {
         }
     }
 
+    /// A remote program of the user can attach to the local session, and every user's program can
+    /// tell gdm to ask.
+    @Test func `a display manager may not ask while another program could cause it`() {
+        let other = LoginManager.SeatSession(user: 1001, isActive: false)
+        for others in [[Self.remote], [LoginManager.SeatSession(user: Self.user, seat: "")]] {
+            for unit in ["gdm.service", "sddm.service"] {
+                let group = "system.slice/\(unit)"
+                #expect(place(in: group, among: Self.locked, others[0]) == .elsewhere)
+                #expect(place(in: group, among: Self.greeter, others[0]) == .elsewhere)
+            }
+        }
+        for unit in ["gdm.service", "gdm3.service"] {
+            let group = "system.slice/\(unit)"
+            for session in [other, Session(user: 1001, isRemote: true, seat: "")] {
+                #expect(place(in: group, among: Self.locked, session) == .elsewhere)
+                #expect(place(in: group, among: Self.greeter, session) == .elsewhere)
+            }
+            let manager = Session(user: 110, seat: "", isBackground: true)
+            #expect(place(in: group, among: Self.greeter, manager) == .here, "the greeter's own")
+        }
+        #expect(place(in: "system.slice/sddm.service", among: Self.greeter, other) == .here)
+    }
+
     @Test func `other services may not ask, the console may`() {
-        for unit in ["ssh.service", "sshd.service", "cron.service", "serial-getty@ttyS0.service"] {
+        for unit in [
+            "ssh.service", "sshd.service", "cron.service", "serial-getty@ttyS0.service",
+            "getty@ttyS0.service", "getty@ttyUSB0.service", "getty@tty.service",
+            "docker-0f.scope/system.slice/gdm.service", "docker-0f.scope/getty@tty1.service",
+        ] {
             let group = "system.slice/\(unit)"
             #expect(place(in: group, among: Self.greeter, Self.local) == .elsewhere, "\(unit)")
         }

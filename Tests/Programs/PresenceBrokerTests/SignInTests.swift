@@ -15,6 +15,8 @@ import Testing
 struct SignInTests {
     private static let secret = String(repeating: "5a", count: 32)
     private static let password = hexadecimal(PAMScene.password)
+    /// The answers to `learned` with a password that opens the record.
+    private static let opened = ["wait gnome", "secret gnome \(secret)"]
 
     private static func hexadecimal(_ text: String) -> String {
         text.utf8.map { String($0, radix: 16) }.joined()
@@ -139,7 +141,7 @@ struct SignInTests {
                     all = []
                     for n in range(6):
                         s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); all.append(s)
-                        s.send(b"auth 1 test -\\n"); print(s.recv(100), flush=True)
+                        s.send(b"auth 1 6461656d6f6e test -\\n"); print(s.recv(100), flush=True)
                     print("ready", flush=True); time.sleep(600)
                     """, scene.pam.socket,
                 ])
@@ -252,7 +254,7 @@ struct SignInTests {
                 answers: ["done 1"])
             try await scene.setPIN("000000")
             let learned = try await scene.ask("learned 1 \(Self.password)")
-            #expect(learned.last?.hasSuffix(" gnome") == true, "the password opens the keyring")
+            #expect(learned == Self.opened, "the password opens the keyring")
             try await scene.check("auth 1 test -", answers: ["none"])
             try await scene.check(
                 "status 1", as: user, answers: ["status pending gnome 1 absent fresh set unproven"])
@@ -283,7 +285,7 @@ struct SignInTests {
             try await scene.check(
                 "release 1 \(Self.password)", answers: ["secret gnome \(Self.secret)"])
             let learned = try await scene.ask("learned 1 \(new)")
-            #expect(learned.first == "wait" && learned.last?.hasSuffix(" gnome") == true)
+            #expect(learned == Self.opened)
             try await scene.check("release 1 \(Self.password)", answers: ["error password"])
             try await scene.check("release 1 \(new)", answers: ["secret gnome \(Self.secret)"])
         }
@@ -307,7 +309,7 @@ struct SignInTests {
             try await scene.check(
                 "release 1 \(Self.password)", as: user, answers: ["secret gnome \(Self.secret)"])
             let learned = try await scene.ask("learned 1 \(new)")
-            #expect(learned.last?.hasSuffix(" gnome") == true)
+            #expect(learned == Self.opened)
             try await scene.check(
                 "status 1", as: user, answers: ["status pending gnome 4 sealed fresh set allowed"])
             try await scene.check("release 1 \(Self.password)", answers: ["error password"])
@@ -345,8 +347,9 @@ struct SignInTests {
             try await scene.check(
                 "enrol 1 gnome \(Self.secret) \(Self.password) \(SignInScene.pin)",
                 answers: ["done 1"])
-            let learned = try await scene.ask("learned 1 \(Self.password)")
-            let handle = try #require(learned.last?.split(separator: " ").dropFirst().first)
+            _ = try await scene.ask("learned 1 \(Self.password)")
+            let signedIn = try await scene.ask("auth 1 test -", "pin \(SignInScene.pin)")
+            let handle = try #require(signedIn.last?.split(separator: " ").dropFirst().first)
             try await scene.check(
                 "secret 1 \(handle)", answers: ["none"], comment: "another process")
         }
@@ -381,7 +384,7 @@ struct SignInTests {
                     """
                     import socket, sys
                     s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
-                    f = s.makefile("rwb", buffering=0); f.write(b"auth 1 test -\\n")
+                    f = s.makefile("rwb", buffering=0); f.write(b"auth 1 6461656d6f6e test -\\n")
                     print(f.readline(), flush=True); print("end", f.readline(), flush=True)
                     """, scene.pam.socket,
                 ])

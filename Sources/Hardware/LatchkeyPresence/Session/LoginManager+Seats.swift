@@ -12,15 +12,23 @@ extension LoginManager {
         package var isGreeter: Bool
         package var isLocked: Bool
         package var hasEnded: Bool
+        /// Whether no person has it: a user's manager, or for example a job of cron.
+        package var isBackground: Bool
 
         package init(
             user: UInt32, isRemote: Bool = false, seat: String = "seat0", isActive: Bool = true,
-            isGreeter: Bool = false, isLocked: Bool = false, hasEnded: Bool = false
+            isGreeter: Bool = false, isLocked: Bool = false, hasEnded: Bool = false,
+            isBackground: Bool = false
         ) {
             (self.user, self.isRemote, self.seat) = (user, isRemote, seat)
             (self.isActive, self.isGreeter) = (isActive, isGreeter)
             (self.isLocked, self.hasEnded) = (isLocked, hasEnded)
+            self.isBackground = isBackground
         }
+
+        /// Whether a person elsewhere may have it: not every program that serves remote sessions
+        /// states so.
+        package var isElsewhere: Bool { isRemote || seat.isEmpty && !isBackground }
 
         /// Whether a person at a seat of this machine sees it now.
         package var isAtSeat: Bool { !isRemote && !seat.isEmpty && isActive && !hasEnded }
@@ -76,6 +84,9 @@ extension LoginManager {
             isActive: members["Active"]?.bool == true,
             isGreeter: members["Class"]?.string == "greeter",
             isLocked: members[Self.lockedHint]?.bool != false,
-            hasEnded: members["State"]?.string.map { $0 == "closing" } ?? true)
+            hasEnded: members["State"]?.string.map { $0 == "closing" } ?? true,
+            isBackground: members["Class"]?.string.map {
+                $0.hasPrefix("manager") || $0.hasPrefix("background")
+            } ?? false)
     }
 }

@@ -7,15 +7,16 @@ internal import TPM2
 ///
 /// Any program of a user can set the user's first PIN, so a PIN signs in only after PAM accepted the
 /// login password and it opened a secret that is sealed under that PIN. The permission names the
-/// index of the PIN: one that was removed and made again has another Name.
+/// index of the PIN: one that was removed and made again has another Name. It also names the account:
+/// a new one with the number of a deleted one has no permission.
 ///
 /// Another program can replace the index between two calls. So each call finds the PIN, and compares
 /// it with what it relies on, in one piece of work.
 extension ApprovalAuthority {
     /// Whether a user can sign in, as the broker recorded it. It uses no command of the TPM.
-    package func signIn(of user: UInt32) -> SignInPermission? {
+    package func signIn(of user: UInt32, named name: String) -> SignInPermission? {
         let record = store.user(user)
-        guard let signIn = record.signIn else { return nil }
+        guard let signIn = record.signIn, signIn.name == name else { return nil }
         return SignInPermission(hasPIN: signIn.pin != nil && signIn.pin == record.pin?.publicArea)
     }
 
@@ -24,22 +25,29 @@ extension ApprovalAuthority {
     ///
     /// - Parameter sealed: From ``sealForSignIn(_:with:of:)``.
     /// - Returns: Whether the sign-in is allowed. If not, nothing changed.
-    package func allowSignIn(of user: UInt32, sealedIn sealed: Data) async throws(KeystoreError)
-        -> Bool
+    package func allowSignIn(of user: UInt32, named name: String, sealedIn sealed: Data)
+        async throws(KeystoreError) -> Bool
     {
         do throws(KeystoreError) {
             return try await work { (tpm, store) in
                 guard let pin = try tpm.settledPIN(of: user, store),
                     try Self.current(sealed, of: user, pin, store) != nil
                 else { return false }
-                try store.update(user) { $0.signIn = AuthorityState.SignIn(pin: pin.publicArea) }
+                try store.update(user) {
+                    $0.signIn = AuthorityState.SignIn(name: name, pin: pin.publicArea)
+                }
                 return true
             }
         } catch { throw error.during("allow the sign-in of a user") }
     }
 
     /// Ends the sign-in of a user.
-    package func denySignIn(of user: UInt32) async throws(KeystoreError) {
+    ///
+    /// - Parameter name: Of an account whose own permission stays; nil for none.
+    package func denySignIn(of user: UInt32, unlessNamed name: String? = nil)
+        async throws(KeystoreError)
+    {
+        guard let signIn = store.current?.users[user]?.signIn, signIn.name != name else { return }
         do throws(KeystoreError) {
             if failure != nil { return try store.update(user) { $0.signIn = nil } }
             try await work { (_, store) in try store.update(user) { $0.signIn = nil } }
@@ -54,10 +62,12 @@ extension ApprovalAuthority {
     /// - Throws: `KeystoreError` with code `wrongProof`, `lockedOut`, or `refused` if the user may
     ///   not sign in with a PIN.
     package func signIn(
-        of user: UInt32, with pin: PIN, opening sealed: Data?
+        of user: UInt32, named name: String, with pin: PIN, opening sealed: Data?
     ) async throws(KeystoreError) -> SecretBytes? {
         do throws(KeystoreError) {
-            guard signIn(of: user)?.hasPIN == true, let record = store.user(user).pin else {
+            guard signIn(of: user, named: name)?.hasPIN == true,
+                let record = store.user(user).pin
+            else {
                 throw KeystoreError(
                     code: .refused, reason: "the user may not sign in with a PIN",
                     recovery: "Use the password.")
@@ -76,11 +86,11 @@ extension ApprovalAuthority {
     /// Opens the secret after a finger: the broker approves for this user only.
     ///
     /// - Throws: `KeystoreError` with code `refused` if the user may not sign in.
-    package func openAfterFinger(_ sealed: Data, of user: UInt32) async throws(KeystoreError)
-        -> SecretBytes?
+    package func openAfterFinger(_ sealed: Data, of user: UInt32, named name: String)
+        async throws(KeystoreError) -> SecretBytes?
     {
         do throws(KeystoreError) {
-            guard signIn(of: user) != nil else {
+            guard signIn(of: user, named: name) != nil else {
                 throw KeystoreError(
                     code: .refused, reason: "the user may not sign in",
                     recovery: "Use the password.")

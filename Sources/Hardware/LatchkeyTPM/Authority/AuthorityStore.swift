@@ -112,6 +112,8 @@ struct AuthorityState: Codable, Sendable {
 
     /// The permission to sign in to the machine.
     struct SignIn: Codable, Sendable {
+        /// The name of the account, because another one can get its number.
+        var name: String
         /// The index of the PIN that was set when the sign-in was allowed. Nil without a PIN.
         var pin: Data?
     }

@@ -141,13 +141,23 @@ extension DesktopCommand {
             discussion: """
                 Asks for your login password. After it has opened the keyring, deletes both copies of the secret, and ends the \
                 sign-in with PIN and finger. After an interruption, run it again: it continues.
+
+                As root, --user ends the sign-in of another user: the PIN and finger no longer sign in until the user runs \
+                ‘latchkey desktop enable’ again. Of a user who has no account any more, it deletes the stored copies.
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+        @Option(
+            help: ArgumentHelp(
+                "End the sign-in of this user, a name or number. Needs root.", valueName: "user"))
+        var user: String?
 
-        var operation: String? { "disable the sign-in" }
+        var operation: String? {
+            user == nil ? "disable the sign-in" : "end the sign-in of a user"
+        }
 
         func perform(in context: CommandContext) async throws -> BriefReport {
+            if let user { return try await DesktopAdministration.endSignIn(of: user) }
             let session = try DesktopSession(context)
             guard let record = try await session.status().record else { throw Self.notEnabled }
             let password = try await session.input.password()

@@ -8,9 +8,6 @@ import LatchkeyServices
 
 /// The user, the keyring and the service of a command of `latchkey desktop`.
 struct DesktopSession: Sendable {
-    /// The PINs that a sign-in recognizes.
-    private static let pinLengths = 4...16
-
     let context: CommandContext
     let keyring: GnomeKeyring
     let wallet: KWallet
@@ -106,14 +103,14 @@ struct DesktopSession: Sendable {
         let isPIN = pin.withUnsafeBytes { Self.isPIN($0) }
         guard isPIN else {
             throw .unsupported(
-                "the PIN does not have \(Self.pinLengths.lowerBound) to \(Self.pinLengths.upperBound) digits, so a sign-in takes it as a password",
+                "the PIN does not have \(SignInRequest.pinLengths.lowerBound) to \(SignInRequest.pinLengths.upperBound) digits, so a sign-in takes it as a password",
                 recovery: "Change it: ‘latchkey pin change KEY’ with a key that has it.")
         }
         return pin
     }
 
     static func isPIN(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        pinLengths.contains(bytes.count)
+        SignInRequest.pinLengths.contains(bytes.count)
             && bytes.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
     }
 }

@@ -6,7 +6,7 @@ import Testing
 /// A machine in a mount namespace: its own /run, the account `lab` with the password
 /// `login-password`, a service of the sign-in in Python, gnome-keyring-daemon, and the built tool.
 struct DesktopMachine {
-    /// Speaks the service's protocol, with the PIN 1234 and its record in memory.
+    /// Speaks the service's protocol, with the PIN 123456 and its record in memory.
     private static let service = """
         import os, pwd, socket, sys
         record, path = None, "/run/latchkey/login"
@@ -20,9 +20,12 @@ struct DesktopMachine {
             if command == "enrol":
                 kind, secret, password, pin = rest
                 if record: return "error exists"
-                if pin != "1234": return "no 2"
+                if pin != "123456": return "no 2"
                 record = dict(state="pending", kind=kind, generation=1, secret=secret, password=password)
                 return "done 1"
+            if command == "remove" and rest == ["0", "-"]:
+                print("ended by root", flush=True)
+                return "done 0"
             if not record: return "error absent"
             if command == "release":
                 return f"secret {record['kind']} {record['secret']}" if rest == [record["password"]] else "error password"
@@ -58,6 +61,7 @@ struct DesktopMachine {
         status=0
         setpriv --reuid=6101 --regid=6101 --clear-groups env -i PATH="/usr/bin:/bin" HOME="$1/home" \\
             XDG_RUNTIME_DIR=/run/user/6101 bash user.sh || status=$?
+        env -i PATH=/usr/bin:/bin HOME=/root bash root.sh
         kill $service
         exit $status
         """
@@ -69,19 +73,19 @@ struct DesktopMachine {
         until [ -S "$XDG_RUNTIME_DIR/keyring/control" ] && [ -f "$HOME/.local/share/keyrings/login.keyring" ]; do
             sleep 0.02; done
         desktop() { ./latchkey desktop "$@" --pin-source "file:$HOME/pin"; echo "status $?"; }
-        umask 077; echo 1234 > "$HOME/pin"
+        umask 077; echo 123456 > "$HOME/pin"
         . ./commands.sh
         kill $daemon
         """
 
-    /// Runs commands of a shell as the user: `desktop` is `latchkey desktop`.
-    static func run(keyringPassword: String = "login-password", _ commands: String) async throws
-        -> String
-    {
+    /// Runs commands of a shell as the user: `desktop` is `latchkey desktop`. Then those of root.
+    static func run(
+        keyringPassword: String = "login-password", _ commands: String, asRoot last: String = ""
+    ) async throws -> String {
         let directory = try TemporaryDirectory()
         defer { withExtendedLifetime(directory) {} }
         let files = [
-            "service.py": service, "user.sh": user, "commands.sh": commands,
+            "service.py": service, "user.sh": user, "commands.sh": commands, "root.sh": last,
             "keyring-password": keyringPassword,
         ]
         for (name, text) in files {

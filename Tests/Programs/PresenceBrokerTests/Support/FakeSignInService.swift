@@ -15,6 +15,8 @@ final class FakeSignInService: Sendable {
         case close
         /// Answers nothing until the client leaves.
         case hang
+        /// Answers nothing for this time in milliseconds, as a slow service.
+        case pause(UInt32)
     }
 
     private let server: ConnectionServer
@@ -55,6 +57,7 @@ final class FakeSignInService: Sendable {
                 case .raw(let text): send(text, connection)
                 case .close: return
                 case .hang: _ = read(connection)
+                case .pause(let time): usleep(time * 1000)
                 }
             }
         }

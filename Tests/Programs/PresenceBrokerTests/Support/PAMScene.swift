@@ -12,7 +12,7 @@ struct PAMScene {
     static let password = "login-password"
     /// The user's password, which is a PIN by its form.
     static let digits: UInt32 = 6102
-    static let numericPassword = "24680"
+    static let numericPassword = "246802"
 
     /// `/run/latchkey` in the namespace. The service's socket is `login`, and the helper of the
     /// session part writes to `opened`.
@@ -83,14 +83,14 @@ struct PAMScene {
         return names?.filter { $0.hasPrefix("opened") } ?? []
     }
 
-    /// Records how the module starts its helper: arguments, ids, environment, secret, and the
-    /// descriptors of `/etc/shadow`, which a program that signs in has open.
+    /// Records how the module starts its helper: arguments, ids, environment, secret, the
+    /// descriptors of `/etc/shadow`, which a program that signs in has open, and what else it inherits.
     private static let helper = """
         #!/bin/bash
         secret=$(od -An -v -tx1 | tr -d ' \\n')
         others=$(readlink /proc/$$/fd/* | grep -c shadow)
-        { echo "$*"; id -u; id -G; echo "$HOME $XDG_RUNTIME_DIR"; echo "$secret"; echo "$others"; pwd; } \
-            > /run/latchkey/out/new.$$
+        { echo "$*"; id -u; id -G; echo "$HOME $XDG_RUNTIME_DIR"; echo "$secret"; echo "$others"; pwd
+          umask; grep -c '^SigIgn:[^1-9a-f]*$' /proc/$$/status; } > /run/latchkey/out/new.$$
         mv /run/latchkey/out/new.$$ /run/latchkey/out/opened.$$
         """
 
@@ -108,7 +108,7 @@ struct PAMScene {
             echo "$1:$(openssl passwd -6 "$3"):19000:0:99999:7:::" >> /etc/shadow
         }
         account lab 6101 login-password
-        account digits 6102 24680
+        account digits 6102 246802
         # An account that the service outside this namespace knows too.
         sed -i "s|^daemon:[^:]*:|daemon:$(openssl passwd -6 login-password):|" /etc/shadow
         tail() {
@@ -131,6 +131,15 @@ struct PAMScene {
           echo "auth requisite pam_deny.so"
           echo "auth required pam_permit.so"; } > /etc/pam.d/faillock
         { echo "auth [success=2 default=ignore] $module"; tail; } > /etc/pam.d/sudo
+        # A module for another factor after pam_unix; and one that asks before this one.
+        { echo "auth [success=3 default=ignore] $module"
+          echo "auth [success=2 default=ignore] pam_unix.so nullok try_first_pass nodelay"
+          echo "auth [success=1 default=ignore] pam_permit.so"
+          echo "auth requisite pam_deny.so"
+          echo "auth required pam_permit.so"
+          echo "auth optional $module learn"; } > /etc/pam.d/factor
+        { echo "auth optional pam_unix.so nodelay"
+          echo "auth [success=2 default=ignore] $module"; tail; } > /etc/pam.d/asked
         { echo "password [success=1 default=ignore] pam_unix.so nullok sha512"
           echo "password requisite pam_deny.so"
           echo "password required pam_permit.so"

@@ -28,6 +28,7 @@ struct SignInScene {
     /// - Parameter busAddress: The bus of a fingerprint reader; nil for one without fprintd.
     static func with(
         busAddress: String? = nil, prints: String? = nil,
+        program: URL = BrokerScene.program,
         _ body: (SignInScene) async throws -> Void
     ) async throws {
         let tpm = try SoftwareTPM.current
@@ -44,7 +45,7 @@ struct SignInScene {
             do {
                 let pam = try PAMScene()
                 let broker = try await PresenceBrokerProcess(
-                    BrokerScene.program, tcti: tpm.tcti, busAddress: address, prints: prints,
+                    program, tcti: tpm.tcti, busAddress: address, prints: prints,
                     socket: pam.socket)
                 let scene = SignInScene(pam: pam, broker: broker, address: address)
                 do {
@@ -106,7 +107,8 @@ struct SignInScene {
         let authority = try await authority()
         let sealed = try await authority.sealForSignIn(
             .random(count: 32), with: PIN(Self.pin), of: Self.user)
-        try #require(await authority.allowSignIn(of: Self.user, sealedIn: sealed))
+        try #require(
+            await authority.allowSignIn(of: Self.user, named: Self.name, sealedIn: sealed))
         try await broker.start()
     }
 
@@ -131,6 +133,12 @@ struct SignInScene {
             at: "/session/1")
     }
 
+    /// A line for ``ask(_:as:real:named:)`` that sets a property of the session, instead of sending.
+    func setting(_ property: String, to value: String) -> String {
+        "!gdbus call --address '\(address)' --dest \(Self.logind) --object-path \(Self.path)/session/1 "
+            + "--method org.freedesktop.DBus.Properties.Set \(Self.logind).Session \(property) '<\(value)>'"
+    }
+
     private func call(_ method: String, _ arguments: String..., at object: String = "")
         async throws
     {
@@ -145,29 +153,58 @@ struct SignInScene {
 
     /// Sends lines to the service, each after an answer, and returns the answers.
     ///
-    /// - Parameter user: The user of the client; nil for root.
-    func ask(_ lines: String..., as user: UInt32? = nil) async throws -> [String] {
-        try await exchange(lines, as: user)
+    /// - Parameters:
+    ///   - user: The user of the client; nil for root.
+    ///   - real: The user who started a setuid program of root.
+    ///   - name: The name of the account that the module states; nil for the right one.
+    func ask(
+        _ lines: String..., as user: UInt32? = nil, real: UInt32? = nil, named name: String? = nil
+    ) async throws -> [String] {
+        try await exchange(lines, as: user, real: real, named: name)
     }
 
     /// Expects these answers to lines.
     func check(
-        _ lines: String..., as user: UInt32? = nil, answers: [String], comment: Comment? = nil,
+        _ lines: String..., as user: UInt32? = nil, real: UInt32? = nil, named name: String? = nil,
+        answers: [String], comment: Comment? = nil,
         sourceLocation: SourceLocation = #_sourceLocation
     ) async throws {
-        let given = try await exchange(lines, as: user)
+        let given = try await exchange(lines, as: user, real: real, named: name)
         #expect(given == answers, comment, sourceLocation: sourceLocation)
     }
 
-    private func exchange(_ lines: [String], as user: UInt32?) async throws -> [String] {
+    /// A line with what the module adds: the name of the account, and that the password is checked.
+    static func complete(_ line: String, named name: String? = nil) -> String {
+        var words = line.split(separator: " ", omittingEmptySubsequences: false).map(String.init)
+        let lengths = ["auth": 4, "secret": 3, "learned": 3, "changed": 4]
+        guard lengths[words[0]] == words.count else { return line }
+        let account = name ?? ["0": "root", "1": Self.name, "2": "bin"][words[1]] ?? "other"
+        let hex = account.utf8.map { String($0, radix: 16) }.joined()
+        words.insert(contentsOf: words[0] == "learned" ? [hex, "checked"] : [hex], at: 2)
+        return words.joined(separator: " ")
+    }
+
+    private func exchange(_ lines: [String], as user: UInt32?, real: UInt32?, named name: String?)
+        async throws -> [String]
+    {
+        let lines = lines.map {
+            $0.split(separator: "\n", omittingEmptySubsequences: false)
+                .map { Self.complete(String($0), named: name) }.joined(separator: "\n")
+        }
         let script = """
-            import socket, sys
+            import socket, subprocess, sys
             s = socket.socket(socket.AF_UNIX); s.settimeout(60); s.connect(sys.argv[1])
             f = s.makefile("rwb", buffering=0)
             try:
                 for line in sys.argv[2:]:
+                    if line.startswith("!"):
+                        subprocess.run(line[1:], shell=True, check=True, stdout=subprocess.DEVNULL)
+                        continue
                     f.write(line.encode() + b"\\n")
                     answer = f.readline().decode().rstrip("\\n")
+                    # The time of the TPM begins.
+                    if line.startswith("pin ") and answer == "wait":
+                        answer = f.readline().decode().rstrip("\\n")
                     print(answer, flush=True)
                 # A prompt waits for two minutes.
                 while not answer.startswith("ask") and (rest := f.readline()):
@@ -175,7 +212,8 @@ struct SignInScene {
             except (BrokenPipeError, ConnectionResetError): pass
             """
         let drop =
-            user.map { ["setpriv", "--reuid=\($0)", "--regid=\($0)", "--clear-groups"] } ?? []
+            user.map { ["setpriv", "--reuid=\($0)", "--regid=\($0)", "--clear-groups"] }
+            ?? real.map { ["setpriv", "--ruid=\($0)"] } ?? []
         let result = try await HelperProgram.run(
             "env", drop + ["/usr/bin/python3", "-c", script, pam.socket] + lines)
         return result.text.split(separator: "\n").map(String.init)

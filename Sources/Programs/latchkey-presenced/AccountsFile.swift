@@ -1,0 +1,47 @@
+import Glibc
+import Latchkey
+import LatchkeyPlatform
+
+/// The file of the machine's accounts. The unit of the service gives it this file alone, so after a
+/// program replaced the file, this process would see the old accounts until its end: for example the
+/// name of a deleted one, whose number another one has.
+enum AccountsFile {
+    static let path = "/etc/passwd"
+
+    /// Watches the file that this process sees.
+    ///
+    /// - Parameter replaced: Called once on another thread, after the file lost its name. Another
+    ///   change of the file's links or attributes has the same effect.
+    /// - Throws: ``KeystoreError`` with code `unavailable` without descriptors or threads.
+    static func watch(
+        _ path: String = path, replaced: @escaping @Sendable () -> Void
+    ) throws(KeystoreError) {
+        let descriptor = inotify_init1(Int32(IN_CLOEXEC))
+        guard descriptor >= 0 else { throw unwatched(.last) }
+        let events = UInt32(IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF)
+        guard inotify_add_watch(descriptor, path, events) >= 0 else {
+            let error = SystemError.last
+            close(descriptor)
+            // A machine without the file has no such accounts.
+            guard error.number == ENOENT else { throw unwatched(error) }
+            return
+        }
+        let isStarted = BlockingThread.start {
+            var event = [UInt8](repeating: 0, count: 4096)
+            while read(descriptor, &event, event.count) < 0, errno == EINTR {}
+            close(descriptor)
+            replaced()
+        }
+        guard isStarted else {
+            close(descriptor)
+            throw unwatched(SystemError(EAGAIN))
+        }
+    }
+
+    private static func unwatched(_ error: SystemError) -> KeystoreError {
+        KeystoreError(
+            operation: "watch the accounts of this machine", code: .unavailable,
+            reason: "\(path) cannot be watched: \(error)",
+            recovery: "Close other programs, then start it again.")
+    }
+}
