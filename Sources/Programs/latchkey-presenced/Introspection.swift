@@ -122,6 +122,16 @@ enum Introspection {
             <method name="ResetPIN">
               <arg name="uid" type="u" direction="in"/>
             </method>
+            <!-- The users for whom the service keeps something, by user id in decimal, with the number of their places in
+                 the TPM. Only for the administrator. -->
+            <method name="Users">
+              <arg name="users" type="a{sv}" direction="out"/>
+            </method>
+            <!-- Removes everything that the service and the TPM keep for a user: the user's keys that need the PIN end.
+                 Only for the administrator. -->
+            <method name="Forget">
+              <arg name="uid" type="u" direction="in"/>
+            </method>
             <!-- Lets the TPM state, signed by an attestation key of this TPM, that the service's approval key is in it. Only for
                  the administrator. -->
             <method name="CertifyKey">

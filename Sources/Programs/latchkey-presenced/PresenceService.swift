@@ -221,7 +221,7 @@ actor PresenceService {
         case .cancel: await reply(message, .success([]))
         case .approve, .approveSeveral: await approve(message, method, for: requester)
         case .evaluate: await evaluate(message, for: requester)
-        case .state, .terms, .complete, .makePIN, .resetPIN, .certifyKey:
+        case .state, .terms, .complete, .makePIN, .resetPIN, .certifyKey, .users, .forget:
             guard underWay.enter(requester.user) else {
                 return await reply(
                     message, Self.refuse(.transient, "too many requests are running"))
@@ -262,6 +262,8 @@ actor PresenceService {
                 case .resetPIN: try await resetPIN(requester, message.arguments)
                 case .certifyKey:
                     PresenceWire.arguments(try await certifyKey(requester, message.arguments))
+                case .users: PresenceWire.arguments(try users(for: requester))
+                case .forget: try await forget(requester, message.arguments)
                 case .approve, .approveSeveral, .evaluate, .cancel, .subscribe: []
                 }
             await reply(message, .success(values))
@@ -283,22 +285,6 @@ actor PresenceService {
     private func makePIN(for requester: BusRequester) async throws(KeystoreError) -> UnsetUserPIN {
         guard requester.isAccount else { throw Self.noAccount }
         return try await authority.makePIN(for: requester.user)
-    }
-
-    private func resetPIN(_ requester: BusRequester, _ arguments: [BusValue])
-        async throws(KeystoreError) -> [BusValue]
-    {
-        guard requester.user == 0 else {
-            throw KeystoreError(
-                code: .refused, reason: "only the administrator can reset a PIN",
-                recovery: "Use your finger, or ask an administrator.")
-        }
-        guard arguments.count == 1, let user = arguments[0].uint32 else {
-            throw .invalidInput("the user id is missing")
-        }
-        try await authority.resetPIN(of: user)
-        log.notice("the administrator reset a PIN", metadata: ["uid": "\(user)"])
-        return []
     }
 
     // MARK: Telling

@@ -146,6 +146,93 @@ struct UserPINTests {
         }
     }
 
+    /// Removes the index of a user's PIN, as each program with the TPM can if the owner has no
+    /// password.
+    private func removeIndex(_ pin: PresenceTerms.UserPIN?) throws {
+        let area = try NVPublicArea(unmarshalling: Array(try #require(pin).publicArea))
+        try Scene.look { try $0.execute(NVUndefineSpace(try NVIndex(publicArea: area))) }
+    }
+
+    @Test func `the PIN of a removed index does not count as a wrong PIN of another user`()
+        async throws
+    {
+        try await Scene.withBroker { _, keystore, broker in
+            let presence = ScriptedPresence([.pin("123456"), .pin("123456")], broker: broker)
+            let key = try await Scene.key(keystore, .pin, presence)
+            let own = try await broker.terms(for: .pin).userPIN
+            try removeIndex(own)
+            let other = try await broker.authority.makePIN(for: 1001)
+            let handles = [own?.publicArea, other.pin.publicArea].map { $0?.prefix(4) }
+            #expect(handles[0] != handles[1], "the new index got the handle of the removed one")
+            let error = await Scene.error { () async throws(KeystoreError) in
+                try await Scene.sign(keystore, key, presence)
+            }
+            #expect(error?.code == .invalidated)
+            let area = Array(other.pin.publicArea)
+            let bytes = try Scene.look { tpm in
+                try tpm.nvRead(try NVIndex(unmarshalling: area), by: Hierarchy.owner)
+            }
+            #expect(bytes == [0, 0, 0, 0, 0, 0, 0, 10], "no attempt of the other user is used")
+        }
+    }
+
+    /// A broker without the state of the one before it.
+    @Test func `the right PIN of an index that another one replaced is invalidated, not wrong`()
+        async throws
+    {
+        try await Scene.withBroker { _, keystore, broker in
+            let presence = ScriptedPresence([.pin("123456"), .pin("123456")], broker: broker)
+            let key = try await Scene.key(keystore, .pin, presence)
+            let own = try await broker.terms(for: .pin).userPIN
+            try removeIndex(own)
+            try await TemporaryDirectory.withDirectory { directory in
+                let second = try await ApprovalAuthority(
+                    tcti: try SoftwareTPM.current.tcti, directory: directory.path)
+                let other = try await second.makePIN(for: 1001)
+                #expect(other.pin.publicArea.prefix(4) == own?.publicArea.prefix(4))
+                let error = await Scene.error { () async throws(KeystoreError) in
+                    try await Scene.sign(keystore, key, presence)
+                }
+                #expect(error?.code == .invalidated)
+                #expect(
+                    error?.reason == "your PIN was removed from the TPM and cannot be restored")
+            }
+        }
+    }
+
+    @Test func `the administrator removes a user, and a new account with the user ID sets its PIN`()
+        async throws
+    {
+        try await Scene.withBroker { _, keystore, broker in
+            let presence = ScriptedPresence(
+                [.pin("123456"), .pin("123456"), .pin("another"), .pin("another")], broker: broker)
+            let key = try await Scene.key(keystore, .pin, presence)
+            _ = try await Scene.key(keystore, .biometryCurrentSet, presence)
+            #expect(broker.authority.users == [broker.user: 2])
+            func indices() throws -> Int {
+                try Scene.look { tpm in
+                    try tpm.handles(from: TPMHandle(rawValue: 0x0180_4c00), count: 255)
+                        .count { $0.rawValue < 0x0180_4cff }
+                }
+            }
+            #expect(try indices() == 2)
+            try await broker.authority.forget(broker.user)
+            #expect(broker.authority.users.isEmpty)
+            #expect(try indices() == 0)
+            let error = await Scene.error { () async throws(KeystoreError) in
+                try await Scene.sign(keystore, key, presence)
+            }
+            #expect(error?.code == .invalidated)
+            let new = ScriptedPresence([.pin("another"), .pin("another")], broker: broker)
+            try await Scene.sign(keystore, try await Scene.key(keystore, .pin, new), new)
+            #expect(new.requests.map(\.purpose) == [.new, .current])
+            let unknown = await Scene.error { () async throws(KeystoreError) in
+                try await broker.authority.forget(4711)
+            }
+            #expect(unknown?.code == .notFound)
+        }
+    }
+
     @Test func `a container has only the user's PIN until a key has its own`() async throws {
         try await Scene.withBroker { _, keystore, broker in
             let directory = try TemporaryDirectory()

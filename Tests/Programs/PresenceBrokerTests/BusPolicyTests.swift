@@ -45,6 +45,15 @@ struct BusPolicyTests {
             let refused = try await nobody.call("ResetPIN", "0")
             #expect(
                 refused.text.contains("org.freedesktop.DBus.Error.AccessDenied"), "\(refused.text)")
+            for (method, arguments) in [("Users", []), ("Forget", ["0"])] {
+                let refused = try await nobody.call(method, arguments)
+                #expect(
+                    refused.text.contains("org.freedesktop.DBus.Error.AccessDenied"),
+                    "\(refused.text)")
+            }
+            #expect(try await root.call("Users").status == 0)
+            let none = try await root.call("Forget", "0")
+            #expect(none.text.contains("org.latchkey.Presence1.Error.NotFound"), "\(none.text)")
             let reset = try await root.call("ResetPIN", "0")
             #expect(reset.text.contains("org.latchkey.Presence1.Error.NotFound"), "\(reset.text)")
             await broker.stop(SIGKILL)

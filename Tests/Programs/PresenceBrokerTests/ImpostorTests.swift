@@ -153,7 +153,7 @@ struct ImpostorTests {
             let text = await introspection.remainder().output
             for member in [
                 "State(", "Terms(", "Approve(", "Evaluate(", "Cancel(", "MakePIN(", "ResetPIN(",
-                "Subscribe(",
+                "Subscribe(", "Users(", "Forget(",
                 "Progress(",
             ] {
                 #expect(text.contains(member), "\(member)")

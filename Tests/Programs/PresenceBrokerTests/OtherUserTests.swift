@@ -99,6 +99,12 @@ struct OtherUserTests {
             #expect(none.text.contains("org.latchkey.Presence1.Error.NotEnrolled"), "\(none.text)")
             let reset = try await stranger.call("ResetPIN", "0")
             #expect(reset.text.contains("org.latchkey.Presence1.Error.Refused"), "\(reset.text)")
+            for (method, arguments) in [("Users", []), ("Forget", ["0"])] {
+                let refused = try await stranger.call(method, arguments)
+                #expect(
+                    refused.text.contains("org.latchkey.Presence1.Error.Refused"),
+                    "\(refused.text)")
+            }
         }
     }
 

@@ -24,6 +24,8 @@ package enum PresenceWire {
         case makePIN = "MakePIN"
         case resetPIN = "ResetPIN"
         case certifyKey = "CertifyKey"
+        case users = "Users"
+        case forget = "Forget"
         case subscribe = "Subscribe"
     }
 
@@ -89,7 +91,7 @@ package enum PresenceWire {
                 reason: error.isAbsence
                     ? "the presence broker is not running" : "the presence broker did not answer",
                 recovery: error.isAbsence
-                    ? "Install and start latchkey-presenced, or create a key with the policy ‘pin’."
+                    ? "Install latchkey-presenced. If it is installed, ‘journalctl -u latchkey-presenced’ says why it does not run."
                     : "Try again. If it fails again, check latchkey-presenced: systemctl status latchkey-presenced.",
                 underlying: .init(layer: "dbus", text: "\(error.name): \(error.message)"))
         }

@@ -127,10 +127,8 @@ extension TPM {
     /// 37.2.4), so old keys stay invalid.
     ///
     /// - Returns: nil if the TPM has no memory.
-    fileprivate func makeCounter(of user: UInt32, _ store: AuthorityStore) throws(TPMError)
-        -> NVIndex?
-    {
-        guard let handle = try freeIndex(in: Self.authorityIndices) else { return nil }
+    fileprivate func makeCounter(of user: UInt32, _ store: AuthorityStore) throws -> NVIndex? {
+        guard let handle = try nextAuthorityIndex(store) else { return nil }
         let policy = PolicyDigest().signed(
             by: try authorityName(store), policyRef: PresenceReference.enrolmentChange(of: user))
         let area = NVPublicArea(

@@ -21,7 +21,7 @@ extension ApprovalAuthority {
                     return UnsetUserPIN(
                         pin: existing.terms(name), initialValue: SecretBytes(initial))
                 }
-                guard let handle = try tpm.freeIndex(in: TPM.authorityIndices) else {
+                guard let handle = try tpm.nextAuthorityIndex(store) else {
                     throw Self.noMemory
                 }
                 let (pin, area) = AuthorityState.UserPIN.make(of: user, at: handle, by: name)

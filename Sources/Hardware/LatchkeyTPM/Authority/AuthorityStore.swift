@@ -68,6 +68,23 @@ final class AuthorityStore: Sendable {
         }
     }
 
+    /// Records the handle that the next index gets, before the index exists.
+    func record(lastIndex: UInt32) throws(KeystoreError) {
+        try changes.withLock { (_) throws(KeystoreError) in
+            guard var new = current else { return }
+            new.lastIndex = lastIndex
+            try replace(new)
+        }
+    }
+
+    /// Removes the record of one user.
+    func forget(_ user: UInt32) throws(KeystoreError) {
+        try changes.withLock { (_) throws(KeystoreError) in
+            guard var new = current, new.users.removeValue(forKey: user) != nil else { return }
+            try replace(new)
+        }
+    }
+
     /// Counts the verifications that the end of the service interrupted.
     func resumeFingerAttempts(at now: ContinuousClock.Instant) throws(KeystoreError) {
         guard var new = current else { return }
@@ -102,6 +119,8 @@ struct AuthorityState: Codable, Sendable {
     var publicArea: Data
     var privatePart: Data
     var users: [UInt32: User] = [:]
+    /// The last handle that an index got. Nil before the first one.
+    var lastIndex: UInt32?
 
     struct User: Codable, Sendable {
         var pin: UserPIN?

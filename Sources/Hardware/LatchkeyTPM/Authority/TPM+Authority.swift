@@ -12,6 +12,9 @@ extension TPM {
     /// other programs.
     static let maximumIndices = 32
 
+    private static let recoveryOfAuthority: Recovery =
+        "Ask an administrator to give the presence broker a new key: stop latchkey-presenced, delete authority.json and authority.secret in /var/lib/latchkey-presenced, and start it."
+
     /// Creates the approval key at the first start, and makes it persistent, so that clients need
     /// not load it.
     ///
@@ -20,8 +23,11 @@ extension TPM {
         if let state = store.current {
             let root = try StorageRoot(anchor: state.root)
             guard try discoverStorageRoot(pinned: root).name == root.name else {
-                throw KeystoreError.wrongDevice(
-                    "the presence broker's key belongs to another TPM, or this TPM was cleared")
+                throw KeystoreError(
+                    code: .wrongDevice,
+                    reason:
+                        "the presence broker's key belongs to another TPM, or this TPM was cleared",
+                    recovery: Self.recoveryOfAuthority)
             }
         } else {
             let root = try discoverStorageRoot(pinned: nil)
@@ -107,6 +113,20 @@ extension TPM {
             TPMHandle.init(rawValue:)
         )
         .first { !used.contains($0) }
+    }
+
+    /// Finds a handle for an index of the broker. Handles are used in turn.
+    ///
+    /// Keys name the index that another program removed. If a new index got its handle at once, the
+    /// PIN of these keys would count as a wrong PIN of the other user.
+    ///
+    /// - Returns: nil when ``maximumIndices`` are in use.
+    func nextAuthorityIndex(_ store: AuthorityStore) throws -> TPMHandle? {
+        let next = store.current?.lastIndex.map { $0 + 1 }
+        let start = next.flatMap { Self.authorityIndices.contains($0) ? $0 : nil }
+        guard let handle = try freeIndex(in: Self.authorityIndices, from: start) else { return nil }
+        try store.record(lastIndex: handle.rawValue)
+        return handle
     }
 
     private func persistAuthority(_ store: AuthorityStore) throws(TPMError) {

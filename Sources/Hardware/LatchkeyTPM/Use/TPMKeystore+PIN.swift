@@ -157,12 +157,21 @@ extension TPMKeystore {
         do {
             let status = try await userPINStatus(pin)
             guard error.responseCode?.base == .authUnavailable else {
-                return .wrongPIN(status, underlying: error)
+                return try await isReplaced(pin.index)
+                    ? explainAbsence(error, pin) : .wrongPIN(status, underlying: error)
             }
             guard status.isLockedOut else { return try await explainAbsence(error, pin) }
             return .userPINLocked(underlying: error)
         } catch {
             return error
+        }
+    }
+
+    /// Whether another index has the handle: another program removed the user's. One command. The
+    /// answer is not authenticated.
+    private func isReplaced(_ index: NVIndex) async throws(KeystoreError) -> Bool {
+        try await withTPM { (tpm) throws(TPMError) in
+            try tpm.execute(NVReadPublic(index.handle)) != index
         }
     }
 

@@ -14,10 +14,18 @@ import LatchkeyTPM
 struct BrokerCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "broker", abstract: "Administer the presence broker.",
-        subcommands: [Enrol.self])
+        subcommands: [Enrol.self, Users.self, Forget.self])
 }
 
 extension BrokerCommand {
+    /// - Throws: ``KeystoreError`` with code `refused` for a user other than root.
+    static func requireRoot(_ deed: String, _ command: String) throws(KeystoreError) {
+        guard geteuid() != 0 else { return }
+        throw KeystoreError(
+            code: .refused, reason: "only the administrator can \(deed)",
+            recovery: "Run ‘sudo latchkey broker \(command)’.")
+    }
+
     /// `latchkey broker enrol`.
     struct Enrol: ContextCommand {
         static let configuration = CommandConfiguration(
@@ -38,11 +46,7 @@ extension BrokerCommand {
         var operation: String? { "enrol the presence broker" }
 
         func perform(in context: CommandContext) async throws -> BriefReport {
-            guard geteuid() == 0 else {
-                throw KeystoreError(
-                    code: .refused, reason: "only the administrator can enrol the presence broker",
-                    recovery: "Run ‘sudo latchkey broker enrol’.")
-            }
+            try BrokerCommand.requireRoot("enrol the presence broker", "enrol")
             let authorization = "Bearer \(try token())"
             let keystore = try await context.tpmKeystore()
             guard let endpoint = context.settings.endpoint else {

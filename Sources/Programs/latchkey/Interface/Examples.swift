@@ -84,6 +84,10 @@ enum Examples {
         latchkey attestation verify --anchors anchors --challenge MDEyMzQ1Njc4OWFiY2RlZg --require presence < proof.json
         latchkey broker enrol --token-file /etc/latchkey/token
         latchkey broker enrol --token-file token --endpoint https://id.example.org
+        latchkey broker users
+        latchkey broker users --json
+        latchkey broker forget ann
+        latchkey broker forget 1003 --yes
         latchkey passkey list
         latchkey passkey list --site example.org
         latchkey passkey show q83vEjRW
