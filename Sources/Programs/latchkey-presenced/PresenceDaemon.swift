@@ -86,8 +86,7 @@ struct PresenceDaemon: ServiceProgram {
         }
         // First, because a program that is started later must not get the descriptor.
         let socket = ListeningSocket.passedDescriptor().map(ListeningSocket.init(owning:))
-        let authority = try await Self.authority(
-            tcti, directory, servesSignIn: socket != nil, log)
+        let authority = try await Self.authority(tcti, directory, log)
         let (ends, end) = AsyncStream.makeStream(of: Void.self)
         let bus = try await Bus.system { end.finish() }
         let service = PresenceService(
@@ -131,15 +130,14 @@ struct PresenceDaemon: ServiceProgram {
 
     private static let timeWithoutTPM: Duration = .seconds(120)
 
-    /// The copies of keyrings' secrets under login passwords need no TPM, so the sign-in starts
-    /// without it, for example after it was cleared. All other requests get the error.
+    /// Without the TPM, for example after it was cleared, each request on the bus gets the cause. The
+    /// copies of keyrings' secrets under login passwords need no TPM.
     private static func authority(
-        _ tcti: String, _ directory: String, servesSignIn: Bool, _ log: Logger
+        _ tcti: String, _ directory: String, _ log: Logger
     ) async throws(KeystoreError) -> ApprovalAuthority {
         do throws(KeystoreError) {
             return try await ApprovalAuthority(tcti: tcti, directory: directory)
         } catch {
-            guard servesSignIn else { throw error }
             log.error(
                 "the TPM cannot be used; only passwords open keyrings",
                 metadata: ["reason": "\(error.reason)"])

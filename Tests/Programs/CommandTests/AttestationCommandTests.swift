@@ -44,13 +44,20 @@ struct AttestationCommandTests {
     private func with(
         _ require: String, _ body: (Machine, VirtualFingerprintReader) async throws -> Void
     ) async throws {
+        try await withBroker(require) { machine, reader, _ in try await body(machine, reader) }
+    }
+
+    private func withBroker(
+        _ require: String,
+        _ body: (Machine, VirtualFingerprintReader, PresenceBrokerProcess) async throws -> Void
+    ) async throws {
         let (reader, tpm) = (try VirtualFingerprintReader.current, try SoftwareTPM.current)
         try await reader.enroll(as: "mine", for: NSUserName())
         let manager = try await ResourceManager(tpm, busAddress: reader.busAddress)
         try await PresenceBrokerProcess.withRunning(
             URL(filePath: Products.presenceBroker.string), tcti: ResourceManager.tcti,
             reader: reader
-        ) { _ in
+        ) { broker in
             let machine = try Machine(tcti: ResourceManager.tcti)
             try await IdentityProcess.with(
                 Self.configuration(require, in: machine.directory)
@@ -63,10 +70,57 @@ struct AttestationCommandTests {
                 machine.environment["BROWSER"] = try ScriptedBrowser(
                     user: server.users[0], in: machine.directory
                 ).path
-                try await body(machine, reader)
+                try await body(machine, reader, broker)
             }
         }
         await manager.end()
+    }
+
+    /// The steps of the article Recovery.
+    @Test(
+        .enabled(if: geteuid() == 0, "enrolling a broker needs root"),
+        .requires(program: "tpm2_clear"))
+    func `after the TPM was cleared, the broker gets a new key and is enrolled again`()
+        async throws
+    {
+        try await withBroker("none") { machine, _, broker in
+            let file = machine.directory.path(of: "token")
+            try Data("\(Self.token)\n".utf8).write(to: URL(filePath: file))
+            try #require(chmod(file, 0o600) == 0)
+            let enrol = ["broker", "enrol", "--token-file", file, "--json"]
+            let create = ["key", "create", "--policy", "pin", "--json"]
+            let before = try succeed(await machine.run(enrol))["name"]
+            _ = try succeed(await machine.run(create, pins: ["258025"]))
+            await broker.stop()
+            let password = try #require(SoftwareTPM.current.lockoutPassword)
+            let cleared = try await machine.run(
+                ["-c", "lockout", password], extra: ["TPM2TOOLS_TCTI": ResourceManager.tcti],
+                program: "/usr/bin/tpm2_clear")
+            #expect(cleared.status == 0, "\(cleared)")
+            try await broker.start()
+
+            let doctor = try await machine.run("doctor", "--json")
+            #expect(doctor.status == 8, "\(doctor)")
+            let checks = try doctor.json()["checks"]?.array
+            let check = checks?.first { $0["name"] == "broker" }
+            #expect(check?["state"] == "problem", "\(doctor)")
+            #expect(
+                check?["finding"]?.string?.contains("this TPM was cleared") == true, "\(doctor)")
+            #expect(check?["advice"]?.string?.contains("authority.json") == true, "\(doctor)")
+            let empty = checks?.first { $0["name"] == "lockout-password" }
+            #expect(empty?["state"] == "warning", "\(doctor)")
+
+            await broker.stop()
+            for name in ["authority.json", "authority.secret"] {
+                try FileManager.default.removeItem(atPath: broker.stateDirectory.path(of: name))
+            }
+            try await broker.start()
+            #expect(try await machine.run(enrol).status == 8, "root's store is of the old TPM")
+            #expect(try await machine.run("store", "reset", "--yes").status == 0)
+            let after = try succeed(await machine.run(enrol))["name"]
+            #expect(after != nil && after != before)
+            _ = try succeed(await machine.run(create, pins: ["135724"]))
+        }
     }
 
     private func run(

@@ -54,6 +54,31 @@ struct BrokerAbsenceTests {
         }
     }
 
+    @Test func `an installed broker is not absent, also without a bus`() async throws {
+        try await TemporaryDirectory.withDirectory { directory in
+            try Data(Self.startable.utf8).write(
+                to: URL(filePath: directory.path(of: "org.latchkey.Presence1.service")))
+            var client = SystemPresenceBroker(busAddress: "unix:path=/nowhere/bus")
+            client.serviceDirectories = [directory.path]
+            #expect(await !client.isAbsent())
+            let keystore = TPMKeystore(
+                tcti: try SoftwareTPM.current.tcti, anchors: MemoryTrustAnchors())
+            let presence = ScriptedPresence([.pin("123456")], broker: client)
+            await #expect(
+                throws: KeystoreError(
+                    operation: "", code: .unavailable, reason: "", recovery: "")
+            ) {
+                _ = try await keystore.createKey(
+                    KeyRequest(policy: .pin, prompt: BrokerScene.prompt), authorizedBy: presence)
+            }
+            try await SystemBus.withRunning(as: geteuid()) { bus in
+                var client = SystemPresenceBroker(busAddress: bus)
+                client.serviceDirectories = [directory.path]
+                #expect(await !client.isAbsent())
+            }
+        }
+    }
+
     @Test func `a bus that refuses or hangs up makes no key`() async throws {
         try await TemporaryDirectory.withDirectory { directory in
             let path = directory.path(of: "bus")

@@ -11,6 +11,10 @@ public struct SystemPresenceBroker: ApprovalService {
     private static let timeout: Duration = .seconds(60)
 
     let busAddress: String?
+    /// The directories with the files of the system bus's services (D-Bus Specification, section
+    /// "Message Bus Starting Services"). Empty for a bus that the caller or a variable names: its
+    /// services are not those of the machine.
+    package var serviceDirectories: [String]
     let onProgress: @Sendable (FingerProgress, String) -> Void
 
     /// - Parameters:
@@ -22,6 +26,9 @@ public struct SystemPresenceBroker: ApprovalService {
         onProgress: @escaping @Sendable (FingerProgress, String) -> Void = { _, _ in }
     ) {
         self.busAddress = busAddress
+        serviceDirectories =
+            busAddress == nil && getenv("DBUS_SYSTEM_BUS_ADDRESS") == nil
+            ? ["/usr/local/share", "/usr/share", "/lib"].map { "\($0)/dbus-1/system-services" } : []
         self.onProgress = onProgress
     }
 
@@ -83,14 +90,21 @@ public struct SystemPresenceBroker: ApprovalService {
             lockedOutUntil: until, underlying: error.underlying)
     }
 
-    /// Whether the machine has no system bus, or the bus reports that the service's name has no
-    /// owner and cannot be activated. A bus that refuses, fails or does not answer proves nothing.
+    /// Whether the service is not installed, and the machine has no system bus, or the bus reports
+    /// that the service's name has no owner and cannot be activated. A bus that refuses, fails or
+    /// does not answer proves nothing.
     package func isAbsent() async -> Bool {
+        guard !isInstalled else { return false }
         do throws(BusError) {
             return try await Bus.system(at: busAddress).isUnserved(PresenceWire.name)
         } catch {
             return error == .noBus
         }
+    }
+
+    /// Whether the system bus can start the service when the bus runs.
+    private var isInstalled: Bool {
+        serviceDirectories.contains { access("\($0)/\(PresenceWire.name).service", F_OK) == 0 }
     }
 
     /// Resets the count of a user's wrong PINs. Only for the administrator.
