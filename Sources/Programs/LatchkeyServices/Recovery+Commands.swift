@@ -42,7 +42,7 @@ extension Recovery.Action {
         case .enterPINHere: "Pass --token-login pin."
         case .enterPINAtReader: "Pass --token-login reader."
         case .forgetKey: "‘latchkey key delete ID --forget’ removes the entry."
-        case .choosePolicy: "Set it with --policy, for example --policy pin."
+        case .choosePolicy: "To choose another policy, use --policy, for example --policy pin."
         case .requireFinger:
             "Run ‘latchkey enable --policy biometry-any’; for the locker, use the same option."
         case .listSSHKeys: "Run ‘latchkey ssh list’."

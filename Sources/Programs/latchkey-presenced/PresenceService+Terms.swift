@@ -45,8 +45,8 @@ extension PresenceService {
                 reason: error.isAbsence
                     ? "fprintd is not running" : "there is no fingerprint reader",
                 recovery: Recovery(
-                    "Connect a fingerprint reader and install fprintd, or use the policy ‘pin’.",
-                    .restartReader))
+                    "Connect a fingerprint reader and install fprintd.", .restartReader,
+                    .choosePolicy))
         }
         // Also if the last finger was deleted.
         if authority.isBoundToFingers(requester.user) {
@@ -55,7 +55,7 @@ extension PresenceService {
         guard !fingers.isEmpty else {
             throw KeystoreError(
                 code: .notEnrolled, reason: "you have no finger enrolled",
-                recovery: "Enrol one with fprintd-enroll, or use the policy ‘pin’.")
+                recovery: Recovery("Enrol one with fprintd-enroll.", .choosePolicy))
         }
         return try await authority.terms(for: requester.user, policy, enrolmentSet: set)
     }

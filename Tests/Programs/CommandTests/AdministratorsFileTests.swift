@@ -45,7 +45,97 @@ struct AdministratorsFileTests {
                 == "The administrator's file \(Self.path) sets container, client-id, and fixes minimum-policy."
         )
         let without = try await Machine(tcti: "device:/nonexistent/tpm").run("doctor", "--json")
-        #expect(try without.json()["checks"]?.array?.contains { $0["name"] == "settings" } == false)
+        let none = try without.json()["checks"]?.array?.first { $0["name"] == "settings" }
+        #expect(
+            none?["finding"]?.string == "There is no administrator's file \(Self.path).",
+            "\(without)")
+    }
+
+    @Test func `a file whose name is not read is a warning`() async throws {
+        let file = try await AdministratorsFile(#"{"client-id": "app"}"#)
+        for name in ["config.JSON", "config.json.bak", "token"] {
+            try Data("{}".utf8).write(to: URL(filePath: "\(file.folder)/\(name)"))
+        }
+        let doctor = try await file.run("doctor", "--json", on: Machine(tcti: nil))
+        let check = try doctor.json()["checks"]?.array?.first { $0["name"] == "settings" }
+        #expect(check?["state"] == "warning", "\(doctor)")
+        #expect(
+            check?["finding"]?.string
+                == "No program reads config.JSON, config.json.bak: the administrator's file is \(Self.path)."
+        )
+    }
+
+    @Test func `doctor reports settings that no program accepts as a check, and exits with 2`()
+        async throws
+    {
+        let file = try await AdministratorsFile(#"{"fixed": {"client-id": "app"}}"#)
+        let doctor = try await file.run(
+            "doctor", "--json", on: Machine(tcti: nil), as: Self.nobody,
+            extra: ["LATCHKEY_CLIENT_ID": "other"])
+        #expect(doctor.status == 2, "\(doctor)")
+        let checks = try #require(doctor.json()["checks"]?.array)
+        #expect(checks.map { $0["name"]?.string } == ["settings", "policy"])
+        #expect(checks[0]["state"] == "problem")
+        #expect(checks[0]["finding"]?.string?.contains("fixes ‘app’") == true, "\(doctor)")
+        #expect(try doctor.json()["ok"] == false)
+    }
+
+    @Test func `all contradictions are named at once, with how to remove each`() async throws {
+        let file = try await AdministratorsFile(
+            #"{"fixed": {"client-id": "app", "container": "all", "minimum-policy": "pin"}}"#)
+        let machine = try Machine(tcti: nil)
+        let own = machine.directory.path(of: "config/latchkey/config.json")
+        try FileManager.default.createDirectory(
+            atPath: machine.directory.path(of: "config/latchkey"),
+            withIntermediateDirectories: true)
+        try Data(#"{"minimum-policy": "none", "client-id": "other"}"#.utf8).write(
+            to: URL(filePath: own))
+        let outcome = try await file.run(
+            "status", "--container", "mine", "--json", on: machine, as: Self.nobody,
+            extra: ["LATCHKEY_CLIENT_ID": "third"])
+        let error = try #require(outcome.json()["error"])
+        let message = error["message"]?.string ?? ""
+        for part in [
+            "--container sets ‘mine’", "\(own) sets ‘none’", "\(own) sets ‘other’",
+            "LATCHKEY_CLIENT_ID sets ‘third’",
+        ] {
+            #expect(message.contains(part), "\(message)")
+        }
+        #expect(
+            error["recovery"]?.string
+                == "Remove what contradicts the administrator of this machine: omit --container, "
+                + "run ‘latchkey config unset minimum-policy’, run ‘unset LATCHKEY_CLIENT_ID’, "
+                + "run ‘latchkey config unset client-id’.", "\(error)")
+        for name in ["minimum-policy", "client-id"] {
+            let unset = try await file.run("config", "unset", name, on: machine, as: Self.nobody)
+            #expect(unset.status == 0, "\(unset)")
+        }
+        #expect(try await file.run("status", on: machine, as: Self.nobody).status == 0)
+    }
+
+    @Test
+    func `root sees that users cannot read the file, and users are sent to the administrator`()
+        async throws
+    {
+        let file = try await AdministratorsFile(#"{"client-id": "app"}"#)
+        for (path, mode) in [(file.file, 0o600 as mode_t), (file.folder, 0o700)] {
+            try #require(chmod(path, mode) == 0)
+            for command in [["config", "list"], ["doctor"], ["status"]] {
+                let outcome = try await file.run(command, on: Machine(tcti: nil))
+                #expect(outcome.status == 2, "\(outcome)")
+                let text = outcome.output + outcome.errors
+                #expect(text.contains("does not let all users read it"), "\(outcome)")
+            }
+            try #require(chmod(path, path == file.file ? 0o644 : 0o755) == 0)
+        }
+        try file.write("{")
+        let user = try await file.run("status", on: Machine(tcti: nil), as: Self.nobody)
+        #expect(
+            user.errors.contains(
+                "Ask the administrator of this machine to correct this place in \(Self.path)."),
+            "\(user)")
+        let root = try await file.run("status", on: Machine(tcti: nil))
+        #expect(root.errors.contains("Correct this place in \(Self.path)."), "\(root)")
     }
 
     // MARK: Fixed settings
@@ -86,11 +176,11 @@ struct AdministratorsFileTests {
     private static let rules = [
         Rule(
             name: "endpoint", fixed: "https://id.example", weaker: "https://evil.example",
-            accepted: ["https://id.example"]),
+            accepted: ["https://id.example", "https://id.example/"]),
         Rule(name: "client-id", fixed: "app", weaker: "other", accepted: ["app"]),
         Rule(
             name: "trusted-origins", fixed: "https://a.example", weaker: "https://b.example",
-            accepted: ["https://a.example"]),
+            accepted: ["https://a.example", "https://a.example/"]),
         Rule(
             name: "token-isolation", fixed: "auto", weaker: "never", accepted: ["auto", "always"]),
         Rule(name: "token-isolation", fixed: "always", weaker: "auto", accepted: ["always"]),
@@ -214,10 +304,21 @@ struct AdministratorsFileTests {
             extra: ["LATCHKEY_ENDPOINT": "https://id.example", "LATCHKEY_CLIENT_ID": "app"],
             input: "secret")
         // Before the hardware, which would end with 7.
-        #expect(outcome.status == 1, "\(outcome)")
+        #expect(outcome.status == 2, "\(outcome)")
         #expect(
             outcome.errors.contains(
                 "does not meet the minimum policy ‘biometry-any’ of \(Self.path)"), "\(outcome)")
+    }
+
+    /// systemd does not start a service again after 2.
+    @Test func `the passkey service ends with 2 for a policy that does not meet the minimum`()
+        async throws
+    {
+        let file = try await AdministratorsFile(
+            #"{"fixed": {"minimum-policy": "biometry-any"}}"#)
+        let outcome = try await file.run(
+            "--policy", "pin", on: Machine(tcti: nil), program: Products.passkeys)
+        #expect(outcome.status == 2, "\(outcome)")
     }
 
     @Test(.softwareTPM, .requires(program: "swtpm"), arguments: ["user-presence", "pin"])
@@ -263,7 +364,8 @@ struct AdministratorsFileTests {
     @Test(
         .softwareTPM, .requires(program: "swtpm"),
         arguments: [
-            ("none", nil, nil), ("user-presence", "ok", "can enforce pin, user-presence, biometry"),
+            ("none", "ok", nil),
+            ("user-presence", "ok", "This machine can enforce pin; no fingerprint can be checked"),
             ("pin", "ok", "This machine can enforce pin."),
             ("biometry-any", "problem", "no fingerprint can be checked"),
             ("biometry-current-set", "problem", "no fingerprint can be checked"),
@@ -297,8 +399,30 @@ struct AdministratorsFileTests {
     func `a user's own minimum is a rule too`() async throws {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         #expect(try await machine.run("config", "set", "minimum-policy", "pin").status == 0)
-        #expect(try await machine.run("key", "create", "--policy", "none").status == 1)
+        #expect(try await machine.run("key", "create", "--policy", "none").status == 2)
         #expect(try await machine.run("key", "create", pins: ["2580"]).status == 0)
+    }
+
+    @Test(.softwareTPM, .requires(program: "swtpm"))
+    func `no text advises what a fixed setting forbids`() async throws {
+        let advice = "--policy pin"
+        let free = try await Machine(tcti: SoftwareTPM.current.tcti).run(
+            "key", "create", "--policy", "biometry-any", "--json")
+        #expect(free.status == 7 && free.output.contains(advice), "\(free)")
+        let file = try await AdministratorsFile(
+            #"{"fixed": {"minimum-policy": "biometry-any"}}"#)
+        let bound = try await file.run(
+            "key", "create", "--json", on: Machine(tcti: SoftwareTPM.current.tcti))
+        #expect(bound.status == 7 && !bound.output.contains(advice), "\(bound)")
+        #expect(try bound.json()["error"]?["recovery"]?.string?.isEmpty == false)
+
+        try file.write(#"{"fixed": {"tcti": "device:/nonexistent/tpm0"}}"#)
+        for command in [["doctor"], ["key", "create"]] {
+            let outcome = try await file.run(command, on: Machine(tcti: nil), pins: ["258025"])
+            #expect(outcome.status == 7, "\(outcome)")
+            let text = outcome.output + outcome.errors
+            #expect(!text.contains("--tcti"), "\(text)")
+        }
     }
 
     // MARK: Files that are refused
@@ -356,7 +480,8 @@ struct AdministratorsFileTests {
     }
 
     @Test(arguments: [
-        ("{", "it is not a JSON object"), ("[]", "it is not a JSON object"),
+        ("{", "it is not a JSON object"), (#"{"client-id":"app",}"#, "column 20 is not JSON"),
+        ("[]", "it is not a JSON object"),
         (#"{"endpont": "x"}"#, "did you mean ‘endpoint’?"),
         (#"{"fixed": ["endpoint"]}"#, "‘fixed’ is not an object of settings"),
         (#"{"fixed": {"endpont": "x"}}"#, "did you mean ‘endpoint’?"),

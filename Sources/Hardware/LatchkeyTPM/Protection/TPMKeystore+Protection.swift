@@ -27,7 +27,7 @@ extension TPMKeystore {
         } else if policy.hasFinger {
             throw KeystoreError(
                 code: .unavailable, reason: "only the presence broker can verify a fingerprint",
-                recovery: "Install and start latchkey-presenced, or use the policy ‘pin’.")
+                recovery: Recovery("Install and start latchkey-presenced.", .choosePolicy))
         }
         let protection: PresenceProtection
         do {

@@ -1,5 +1,6 @@
 /// Finds the first character of a text that is not JSON (RFC 8259), for a person who corrects it.
-/// The parser of FoundationEssentials does not say where it is.
+/// The parser of FoundationEssentials does not say where it is, and accepts a comma before the end of
+/// a list.
 struct JSONSyntax {
     /// A place in a text; both numbers begin with 1.
     struct Place: Hashable {

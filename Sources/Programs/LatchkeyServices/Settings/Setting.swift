@@ -94,7 +94,19 @@ package enum Setting: String, CaseIterable, Sendable {
                 let least = AccessPolicy.Requirement(rawValue: fixed)
             else { return true }
             return !own.meets(least)
-        default: return text != fixed
+        default: return !isSame(text, fixed)
+        }
+    }
+
+    /// Whether two values mean the same: an address is the same with a slash at its end.
+    func isSame(_ text: String, _ other: String) -> Bool {
+        func addresses(_ text: String) -> [Substring] {
+            (self == .trustedOrigins ? text.split(separator: ",") : [text[...]])
+                .map { $0.hasSuffix("/") ? $0.dropLast() : $0 }
+        }
+        return switch self {
+        case .endpoint, .trustedOrigins: addresses(text) == addresses(other)
+        default: text == other
         }
     }
 

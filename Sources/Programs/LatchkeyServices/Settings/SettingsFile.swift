@@ -40,6 +40,7 @@ package struct SettingsFile: Sendable {
         guard let rules = member.object else {
             throw Self.unreadable(path, "‘\(Self.fixedName)’ is not an object of settings")
         }
+        try Self.checkReadability(of: path)
         self.path = path
         var values = try Self.settings(members, in: path)
         var fixed = try Self.settings(rules, in: path)
@@ -61,6 +62,39 @@ package struct SettingsFile: Sendable {
 
     private static let fixedName = "fixed"
 
+    /// The files in the directory of the administrator's file that look like one, and that no
+    /// program reads: for example `config.JSON`.
+    package static func namesLikeAdministrators(_ path: String = administrators) -> [String] {
+        let place = URL(filePath: path)
+        let directory = place.deletingLastPathComponent().path
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
+        return names.filter { name in
+            let lower = name.lowercased()
+            return name != place.lastPathComponent
+                && (lower.contains("conf") || lower.contains("json"))
+        }
+        .sorted()
+    }
+
+    /// Checks that all users can read the administrator's file: otherwise root would see no error,
+    /// and every program of the users would end with one.
+    private static func checkReadability(of path: String) throws(KeystoreError) {
+        let target = URL(filePath: path).resolvingSymlinksInPath()
+        let places = [
+            (URL(filePath: path).deletingLastPathComponent().path, S_IXOTH, "a+rx"),
+            (target.deletingLastPathComponent().path, S_IXOTH, "a+rx"),
+            (target.path, S_IROTH, "a+r"),
+        ]
+        for (place, right, change) in places {
+            var status = stat()
+            guard stat(place, &status) != 0 || status.st_mode & right == 0 else { continue }
+            throw KeystoreError(
+                operation: "read \(path)", code: .invalidInput,
+                reason: "the mode of \(place) does not let all users read it",
+                recovery: "Run: chmod \(change) '\(place)'")
+        }
+    }
+
     /// The members of a file; nil if it does not exist.
     private static func members(of path: String, owner: TrustedFile.Owner)
         throws(KeystoreError) -> [String: JSONValue]?
@@ -74,19 +108,18 @@ package struct SettingsFile: Sendable {
                 recovery: "Check the owner and the mode of its directories.")
         }
         let contents = try TrustedFile.contents(of: path, owner: owner)
+        if let place = JSONSyntax.firstError(in: Array(contents)) {
+            throw unreadable(
+                path,
+                "it is not a JSON object: line \(place.line), column \(place.column) is not JSON",
+                correct: "this place")
+        }
         do {
             return try ReceivedJSON.decode([String: JSONValue].self, from: contents)
         } catch ReceivedJSON.Flaw.repeatedName(let name) {
             throw unreadable(path, "‘\(name)’ is set twice")
         } catch {
-            guard let place = JSONSyntax.firstError(in: Array(contents)) else {
-                throw unreadable(path, "it is not a JSON object")
-            }
-            throw KeystoreError(
-                operation: "read \(path)", code: .invalidInput,
-                reason:
-                    "it is not a JSON object: line \(place.line), column \(place.column) is not JSON",
-                recovery: "Correct this place in \(path).")
+            throw unreadable(path, "it is not a JSON object")
         }
     }
 
@@ -110,10 +143,21 @@ package struct SettingsFile: Sendable {
         return values
     }
 
-    private static func unreadable(_ path: String, _ reason: String) -> KeystoreError {
+    private static func unreadable(
+        _ path: String, _ reason: String, correct part: String = "the setting"
+    ) -> KeystoreError {
         KeystoreError(
             operation: "read \(path)", code: .invalidInput, reason: reason,
-            recovery: "Correct the setting in \(path).")
+            recovery: advice(toCorrect: part, in: path))
+    }
+
+    /// The next step for a wrong part of a file: only root can change a file of root.
+    static func advice(toCorrect part: String, in path: String) -> Recovery {
+        var status = stat()
+        let isRoots = geteuid() != 0 && stat(path, &status) == 0 && status.st_uid == 0
+        return isRoots
+            ? "Ask the administrator of this machine to correct \(part) in \(path)."
+            : "Correct \(part) in \(path)."
     }
 
     // MARK: Changes

@@ -20,6 +20,14 @@ package struct SettingsReader: Sendable {
     package let administrators: SettingsFile?
     private var values: [Setting: (source: Source, text: String)] = [:]
 
+    /// A user's value that is weaker than the fixed one.
+    private struct Contradiction {
+        let setting: Setting
+        let source: Source
+        let text: String
+        let fixed: String
+    }
+
     /// - Parameters:
     ///   - users: Settings that replace the user's file; nil to read it.
     ///   - administrators: The path of the administrator's file. Only tests use another one.
@@ -48,6 +56,7 @@ package struct SettingsReader: Sendable {
             (.option, options.compactMapValues(\.self)), (.variable, variables),
             (.user, users ?? [:]), (.administrator, file?.values ?? [:]),
         ]
+        var contradictions: [Contradiction] = []
         for setting in Setting.allCases {
             let fixed = file?.fixed[setting]
             var found = sources.compactMap { source, values in
@@ -60,12 +69,16 @@ package struct SettingsReader: Sendable {
                 let isNoToken = setting == .token && source == .fixed && text.isEmpty
                 if !isNoToken, let flaw = flaw(setting, text) { throw invalid(setting, flaw) }
                 if let fixed, setting.isWeaker(text, than: fixed) {
-                    throw contradiction(of: setting, fixed)
+                    contradictions.append(
+                        Contradiction(setting: setting, source: source, text: text, fixed: fixed))
                 }
             }
-            let first = found.first
-            values[setting] = first?.text == fixed ? found.last : first
+            values[setting] = found.first
+            if let fixed, let text = found.first?.text, setting.isSame(text, fixed) {
+                values[setting] = found.last
+            }
         }
+        guard contradictions.isEmpty else { throw error(contradictions) }
     }
 
     /// The value; nil if nothing sets it.
@@ -82,7 +95,11 @@ package struct SettingsReader: Sendable {
 
     /// The place that sets a setting: an option, a variable or a file.
     package func place(of setting: Setting) -> String? {
-        switch source(of: setting) {
+        place(of: setting, source(of: setting))
+    }
+
+    private func place(of setting: Setting, _ source: Source?) -> String? {
+        switch source {
         case .option: setting.option
         case .variable: setting.variable
         case .user: path
@@ -101,14 +118,27 @@ package struct SettingsReader: Sendable {
 
     // MARK: Errors
 
-    /// The error for a user's value that is weaker than the fixed one.
-    private func contradiction(of setting: Setting, _ fixed: String) -> KeystoreError {
-        let place = place(of: setting) ?? ""
+    /// The error for users' values that are weaker than the fixed ones. It names all of them, so that
+    /// one correction is enough.
+    private func error(_ contradictions: [Contradiction]) -> KeystoreError {
+        let reasons = contradictions.map {
+            "\($0.setting.rawValue): \(administrators?.path ?? "") fixes ‘\($0.fixed)’, and "
+                + "\(place(of: $0.setting, $0.source) ?? "") sets ‘\($0.text)’"
+        }
+        let steps = contradictions.map {
+            switch $0.source {
+            case .option: "omit \($0.setting.option ?? "")"
+            case .variable: "run ‘unset \($0.setting.variable)’"
+            case .user, .fixed, .administrator:
+                "run ‘latchkey config unset \($0.setting.rawValue)’"
+            }
+        }
         return KeystoreError(
             operation: "read the settings", code: .invalidInput,
-            reason: "\(setting.rawValue): \(administrators?.path ?? "") fixes ‘\(fixed)’, and "
-                + "\(place) sets ‘\(self[setting] ?? "")’",
-            recovery: "Remove the setting from \(place), or ask the administrator of this machine.")
+            reason: reasons.joined(separator: "; "),
+            recovery:
+                "Remove what contradicts the administrator of this machine: \(steps.joined(separator: ", "))."
+        )
     }
 
     /// An error for a value that a setting cannot have.
@@ -116,15 +146,16 @@ package struct SettingsReader: Sendable {
         KeystoreError(
             operation: "read the settings", code: .invalidInput,
             reason: "\(setting.rawValue): \(reason)",
-            recovery: "\(advice(toCorrect: setting))")
+            recovery: advice(toCorrect: setting))
     }
 
     /// The next step for a wrong setting: the place that contains it.
-    private func advice(toCorrect setting: Setting) -> String {
+    private func advice(toCorrect setting: Setting) -> Recovery {
         let place = place(of: setting) ?? ""
         return switch source(of: setting) {
         case .option, .variable, nil: "Correct \(place)."
-        case .user, .fixed, .administrator: "Correct ‘\(setting.rawValue)’ in \(place)."
+        case .user, .fixed, .administrator:
+            SettingsFile.advice(toCorrect: "‘\(setting.rawValue)’", in: place)
         }
     }
 }

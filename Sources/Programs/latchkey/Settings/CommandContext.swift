@@ -143,7 +143,10 @@ protocol ContextCommand: AsyncParsableCommand {
 extension ContextCommand {
     var operation: String? { nil }
 
-    func run() async throws {
+    func run() async throws { try await runInContext() }
+
+    /// Reads the settings, performs the command, and shows its report.
+    func runInContext() async throws {
         if arguments.verbose { LoggingSystem.bootstrap { TextLogHandler(label: $0) } }
         let context = try CommandContext(arguments)
         HardwareWait.report(to: context.console.waitNotice)
@@ -157,7 +160,8 @@ extension ContextCommand {
                     try await perform(in: context)
                 }
         } catch {
-            throw reported(error, isTPM: context.settings.token == nil)
+            throw context.settings.permitted(
+                reported(error, isTPM: context.settings.token == nil))
         }
         try context.console.show(report)
         if report.status != .done { throw ReportedFailure(status: report.status) }
