@@ -41,6 +41,9 @@ package struct TPMDiagnosis: Sendable {
     /// Whether the lockout password is set. Without one, all users of the TPM can reset the count
     /// of wrong PINs.
     package let isLockoutPasswordSet: Bool
+    /// The seconds for which the TPM refuses the lockout password at most, after a wrong one; 0 if it
+    /// refuses it until the machine restarts; nil if it accepts one now.
+    package let lockoutPasswordBlock: UInt32?
     /// The TPM's count of wrong PINs.
     package fileprivate(set) var pinStatus: PINStatus
     /// The error of ``TPMKeystore/rehearse()``; nil if keys can be created and used.
@@ -173,13 +176,35 @@ extension TPM {
         let isHandleFree = try freeIndex(in: RevocableSecret.indices) != nil
         // TPMA_PERMANENT (Part 2 section 8.6): bit 0 ownerAuthSet, bit 2 lockoutAuthSet.
         let permanent = try properties(from: .permanent, count: 1)[.permanent] ?? 0
+        let lockout = try LockoutState(self)
         let isOwnerPasswordSet = permanent & 1 != 0
         return TPMDiagnosis(
             identity: try TPMIdentity(self), storageRootKey: state.kind,
             pin: try comparison(of: state, with: pinned, parents, mayCreate: !isOwnerPasswordSet),
             isOwnerPasswordSet: isOwnerPasswordSet, hasPlaceForRevocable: isHandleFree,
             isLockoutPasswordSet: permanent & TPM.lockoutAuthSet != 0,
-            pinStatus: try LockoutState(self).status(since: Date()), obstacle: obstacle)
+            lockoutPasswordBlock: try refusesLockoutPassword() ? lockout.recovery : nil,
+            pinStatus: lockout.status(since: Date()), obstacle: obstacle)
+    }
+
+    /// Whether the TPM refuses the lockout password after a wrong one. No property says so.
+    ///
+    /// Authorizes a command with a policy for another command, which always fails, and contains no
+    /// password, so that it is no attempt. Because the policy includes the authValue, the TPM checks
+    /// before the policy whether it accepts one (TPM 2.0 Part 4, CheckAuthSession).
+    private func refusesLockoutPassword() throws(TPMError) -> Bool {
+        do throws(TPMError) {
+            try withSession(.policy, saltedTo: nil) { (session) throws(TPMError) in
+                try execute(PolicyCommandCode(.nvChangeAuth), in: session)
+                try execute(PolicyAuthValue(), in: session)
+                try execute(DictionaryAttackLockReset(), authorizedBy: .lastUse(of: session))
+            }
+            return false
+        } catch {
+            guard error.responseCode != nil else { throw error }
+            return error.command == .dictionaryAttackLockReset
+                && error.responseCode?.base == .lockout
+        }
     }
 
     /// If the key is not persistent, derives it from the owner's seed for the comparison. A TPM

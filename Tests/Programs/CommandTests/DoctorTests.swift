@@ -61,6 +61,33 @@ struct DoctorTests {
         let advice = try #require(check["advice"]?.string)
         let tcti = try SoftwareTPM.current.tcti
         #expect(advice.contains("tpm2_dictionarylockout --clear-lockout -T '\(tcti)'"))
+        #expect(try await examine("lockout-password", machine).check["state"] == "ok")
+    }
+
+    @Test(.requires(program: "tpm2_dictionarylockout"))
+    func `a lockout password that the TPM refuses is named, and asking is no attempt`()
+        async throws
+    {
+        let machine = try machine()
+        let password = try #require(try SoftwareTPM.current.lockoutPassword)
+        let reset = ["--clear-lockout", "--auth"]
+        for _ in 0..<3 {
+            #expect(try await examine("lockout-password", machine).check["state"] == "ok")
+        }
+        try await tpmTool("tpm2_dictionarylockout", reset[0], reset[1], password)
+        await #expect(throws: (any Error).self) {
+            try await tpmTool("tpm2_dictionarylockout", reset[0], reset[1], "wrong")
+        }
+        let (status, check) = try await examine("lockout-password", machine)
+        #expect(status == 0 && check["state"] == "warning", "\(check)")
+        #expect(
+            check["finding"]?.string
+                == "The TPM refuses its lockout password after a wrong one, also the right one, for at most 1000 seconds in which the machine is on."
+        )
+        #expect(try await examine("lockout", machine).check["state"] == "ok")
+        await #expect(throws: (any Error).self) {
+            try await tpmTool("tpm2_dictionarylockout", reset[0], reset[1], password)
+        }
     }
 
     @Test(.requires(program: "tpm2_createprimary"))

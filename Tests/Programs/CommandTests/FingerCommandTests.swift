@@ -55,6 +55,53 @@ struct FingerCommandTests {
         return try #require(made.json()["id"]?.string)
     }
 
+    @Test(.asRoot) func `root lists the broker's users, and removes one`() async throws {
+        try await with { machine, _, _ in
+            let key = try await makeKey(machine, "pin", pins: ["2580"])
+            let users = try await machine.run("broker", "users", "--json")
+            #expect(
+                try users.json()["users"]
+                    == .array([.object(["uid": 0, "name": "root", "places": 1])]), "\(users)")
+            #expect(
+                try await machine.run("broker", "users").output.contains("0  root  1"))
+            for user in ["nobody-of-this-name", "4711"] {
+                #expect(
+                    try await machine.run("broker", "forget", user).status
+                        == (user == "4711" ? 6 : 2))
+            }
+            let removed = try await machine.run("broker", "forget", "root", "--json")
+            #expect(removed.status == 0, "\(removed)")
+            let none = try await machine.run("broker", "users", "--json")
+            #expect(try none.json()["users"] == .array([]), "\(none)")
+            let use = try await machine.run("key", "sign", key, "/dev/null", pins: ["2580"])
+            #expect(use.status == 8, "\(use)")
+            let new = try await makeKey(machine, "pin", pins: ["1357"])
+            #expect(
+                try await machine.run("key", "sign", new, "/dev/null", pins: ["1357"]).status == 0)
+        }
+    }
+
+    @Test func `doctor names why the broker does not work, and no key can be created`() async throws
+    {
+        let (reader, tpm) = (try VirtualFingerprintReader.current, try SoftwareTPM.current)
+        let broker = try await PresenceBrokerProcess(
+            URL(filePath: Products.presenceBroker.string), tcti: "device:/nonexistent/tpm",
+            reader: reader)
+        var machine = try Machine(tcti: tpm.tcti)
+        machine.environment.merge(reader.environment) { $1 }
+        let doctor = try await machine.run("doctor", "--json")
+        #expect(doctor.status == 7, "\(doctor)")
+        let checks = try doctor.json()["checks"]?.array
+        let check = checks?.first { $0["name"] == "broker" }
+        #expect(check?["state"] == "problem", "\(doctor)")
+        #expect(check?["finding"]?.string?.contains("/nonexistent/tpm") == true, "\(doctor)")
+        let finger = checks?.first { $0["name"] == "finger" }
+        #expect(finger?["advice"] == "See the check ‘broker’.", "\(doctor)")
+        let key = try await machine.run("key", "create", "--policy", "pin", pins: ["2580"])
+        #expect(key.status == 7, "\(key)")
+        await broker.stop(SIGKILL)
+    }
+
     @Test func `a vault with biometrics opens with a finger unless its policy is pin`() async throws
     {
         try await with { machine, reader, _ in

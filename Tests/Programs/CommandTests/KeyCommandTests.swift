@@ -419,8 +419,8 @@ struct KeyCommandTests {
         let checks = try #require(outcome.json()["checks"]?.array)
         #expect(
             checks.compactMap { $0["name"]?.string } == [
-                "store", "tpm", "srk", "lockout", "revocation", "tokens", "finger", "attestation",
-                "pin-source",
+                "settings", "store", "tpm", "srk", "lockout", "lockout-password", "revocation",
+                "tokens", "finger", "attestation", "policy", "pin-source",
                 "passkeys", "sign-in", "server",
             ])
         #expect(checks.allSatisfy { $0["state"] != "problem" })

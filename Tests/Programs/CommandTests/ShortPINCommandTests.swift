@@ -50,6 +50,6 @@ struct ShortPINCommandTests {
 
     private func lockout(_ machine: Machine) async throws -> JSON {
         let checks = try await machine.run("doctor", "--json").json()["checks"]?.array
-        return try #require(checks?.first { $0["name"] == "lockout" })
+        return try #require(checks?.first { $0["name"] == "lockout-password" })
     }
 }

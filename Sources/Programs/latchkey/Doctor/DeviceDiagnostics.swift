@@ -9,12 +9,21 @@ struct DeviceDiagnostics {
     private static let ownGroup = "latchkey"
 
     private let path: String
+    /// The administrator's file, if it fixes the TCTI.
+    private let rule: String?
 
     /// nil if the TCTI is not a device.
-    init?(tcti: String) {
+    init?(_ settings: ProgramSettings) {
         let prefix = "device:"
-        guard tcti.hasPrefix(prefix) else { return nil }
-        path = String(tcti.dropFirst(prefix.count))
+        guard settings.tcti.hasPrefix(prefix) else { return nil }
+        path = String(settings.tcti.dropFirst(prefix.count))
+        let file = settings.values.administrators
+        rule = file?.fixed[.tcti] == nil ? nil : file?.path
+    }
+
+    /// The advice to choose another TCTI, which a fixed setting forbids.
+    private func choice(_ advice: String) -> String {
+        rule.map { "Ask the administrator of this machine: \($0) fixes the TPM." } ?? advice
     }
 
     /// The problem that prevents opening the device, if any.
@@ -22,10 +31,11 @@ struct DeviceDiagnostics {
         guard access(path, F_OK) == 0 else {
             return .problem(
                 "tpm", "There is no \(path): the kernel has found no TPM.",
-                advice: Recovery(
-                    "Enable the TPM (fTPM, PTT) in the firmware setup, or select another one.",
-                    .chooseTPM
-                ).withCommands,
+                advice: rule == nil
+                    ? Recovery(
+                        "Enable the TPM (fTPM, PTT) in the firmware setup, or select another one.",
+                        .chooseTPM
+                    ).withCommands : "Enable the TPM (fTPM, PTT) in the firmware setup.",
                 code: .unavailable)
         }
         return access(path, R_OK | W_OK) == 0 ? nil : refusal()
@@ -37,7 +47,7 @@ struct DeviceDiagnostics {
         return .warning(
             "tpm-device",
             "\(path) has no resource manager: objects that one program leaves loaded block other programs.",
-            advice: "Use --tcti device:\(managed), or remove --tcti and LATCHKEY_TCTI.")
+            advice: choice("Use --tcti device:\(managed), or remove --tcti and LATCHKEY_TCTI."))
     }
 
     /// The same TPM through the kernel's resource manager: `/dev/tpmrm0` for `/dev/tpm0`.
@@ -54,7 +64,8 @@ struct DeviceDiagnostics {
         guard isNamedLikeTPM else {
             return .problem(
                 "tpm", "You have no permission to use \(path), and its name is not a TPM's.",
-                advice: "Use --tcti device:/dev/tpmrm0, or remove --tcti and LATCHKEY_TCTI.",
+                advice: choice(
+                    "Use --tcti device:/dev/tpmrm0, or remove --tcti and LATCHKEY_TCTI."),
                 code: .unavailable)
         }
         guard let group = group() else {

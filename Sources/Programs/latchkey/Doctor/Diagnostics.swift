@@ -10,9 +10,20 @@ import LatchkeyTPM
 struct Diagnostics {
     let context: CommandContext
 
+    /// The checks if the programs do not accept the settings.
+    static func checks(without error: KeystoreError) -> [Check] {
+        [
+            .problem("settings", error),
+            .warning(
+                PolicyDiagnostics.name,
+                "The settings cannot be read, so the minimum policy is not known.",
+                advice: "See the check ‘settings’."),
+        ]
+    }
+
     func checks() async -> [Check] {
         let (store, finding) = await store()
-        var checks = [administratorsSettings(), finding].compactMap(\.self)
+        var checks = [administratorsSettings(), finding]
         let readers = ReaderDiagnostics()
         if let uri = context.settings.token {
             checks += await TokenDiagnostics(
@@ -24,14 +35,17 @@ struct Diagnostics {
             checks += hardware
             if let own = await userPIN(store) { checks.append(own) }
             checks.append(modules())
-            checks.append(await finger())
             // A TPM that cannot be used has one problem, with one next step.
-            if hardware.allSatisfy({ $0.name != "tpm" || $0.state != .problem }) {
+            let isUsable = hardware.allSatisfy { $0.name != "tpm" || $0.state != .problem }
+            let broker = isUsable ? await broker() : nil
+            if let broker { checks.append(broker) }
+            checks.append(await finger(broker))
+            if isUsable {
                 checks.append(
                     await AttestationDiagnostics(context: context).check(hasStore: store != nil))
             }
         }
-        if let policy = await PolicyDiagnostics(context: context).check() { checks.append(policy) }
+        checks.append(await PolicyDiagnostics(context: context).check())
         checks.append(pinSource())
         if let agent = await AgentDiagnostics(context: context).check(store) {
             checks.append(agent)
@@ -42,10 +56,19 @@ struct Diagnostics {
         return checks
     }
 
-    /// The settings that the administrator of this machine has made for all users; nil if there are
-    /// none.
-    private func administratorsSettings() -> Check? {
-        guard let file = context.settings.values.administrators else { return nil }
+    /// The settings that the administrator of this machine has made for all users.
+    private func administratorsSettings() -> Check {
+        let path = SettingsFile.administrators
+        let unread = SettingsFile.namesLikeAdministrators()
+        guard unread.isEmpty else {
+            return .warning(
+                "settings",
+                "No program reads \(unread.joined(separator: ", ")): the administrator's file is \(path).",
+                advice: "Ask an administrator to rename or remove what is not read.")
+        }
+        guard let file = context.settings.values.administrators else {
+            return .ok("settings", "There is no administrator's file \(path).")
+        }
         func list(_ values: [Setting: String]) -> String {
             let names = Setting.allCases.filter { values[$0] != nil }.map(\.rawValue)
             return names.isEmpty ? "no setting" : names.joined(separator: ", ")
@@ -96,7 +119,7 @@ struct Diagnostics {
     }
 
     private func hardware(_ store: RecordStore?) async -> [Check] {
-        let device = DeviceDiagnostics(tcti: context.settings.tcti)
+        let device = DeviceDiagnostics(context.settings)
         if let problem = device?.problem() { return [problem] }
         let warnings = [device?.warning()].compactMap(\.self)
         do throws(KeystoreError) {
@@ -105,7 +128,7 @@ struct Diagnostics {
                 .diagnose()
             return [tpm(diagnosis)] + warnings
                 + [
-                    storageRootKey(diagnosis), lockout(diagnosis),
+                    storageRootKey(diagnosis), lockout(diagnosis), lockoutPassword(diagnosis),
                     await revocation(diagnosis, store),
                 ]
         } catch {
@@ -171,56 +194,9 @@ struct Diagnostics {
         }
     }
 
-    private func lockout(_ diagnosis: TPMDiagnosis) -> Check {
-        let status = diagnosis.pinStatus
-        guard !status.isLockedOut else {
-            let until =
-                status.lockedOutUntil.map { " until \(LocalTime.text($0)) at the latest" } ?? ""
-            return .warning(
-                "lockout",
-                "The TPM is locked\(until) after too many wrong PINs or power cuts. During the lockout, keys and vaults"
-                    + " with a PIN cannot be used, and vaults with biometrics and revocable keys cannot be created.",
-                advice:
-                    "Leave the machine on and wait, or end the lockout: sudo tpm2_dictionarylockout --clear-lockout"
-                    + tctiOption
-                    + (diagnosis.isLockoutPasswordSet
-                        ? " --auth file:- (type the lockout password, then Return and Ctrl-D)."
-                        : ".")
-                    + " Keys without a PIN still work.")
-        }
-        guard diagnosis.isLockoutPasswordSet else {
-            return .warning(
-                "lockout",
-                "The TPM's lockout password is empty: every user of the TPM can reset the counter of wrong PINs. A new PIN "
-                    + "requires at least \(TPMKeystore.minimumPINCharacters) characters.",
-                advice: "Ask an administrator to set the password; end it with Return and Ctrl-D: "
-                    + TPMDiagnosis.lockoutPasswordCommand + tctiOption)
-        }
-        guard let left = status.attemptsLeft else {
-            return .warning(
-                "lockout", "The TPM does not count wrong PINs.", advice: limitAdvice)
-        }
-        guard status.guessesPerDay < Self.shortPINs else {
-            return .warning(
-                "lockout",
-                "The TPM accepts about \(status.guessesPerDay) wrong PINs a day: all PINs of 4 digits can be tried.",
-                advice: limitAdvice)
-        }
-        return .ok(
-            "lockout", "The TPM locks after \(left) more wrong \(left == 1 ? "PIN" : "PINs").")
-    }
-
-    /// The number of PINs of 4 digits.
-    private static let shortPINs = 10_000
-
-    private var limitAdvice: String {
-        "Use PINs that are long enough to resist guessing, or ask an administrator to set a limit; end the lockout "
-            + "password with Return and Ctrl-D: " + TPMDiagnosis.limitCommand + tctiOption
-    }
-
     /// The option that directs a program of tpm2-tools to another TPM than its default; empty for
     /// the default.
-    private var tctiOption: String {
+    var tctiOption: String {
         let tcti = context.settings.tcti
         guard tcti != TPMKeystore.defaultTCTI else { return "" }
         return " -T '\(tcti.replacing("'", with: "'\\''"))'"
@@ -288,8 +264,27 @@ struct Diagnostics {
         }
     }
 
-    private func finger() async -> Check {
+    /// Checks the presence broker: where it is installed, no key with a PIN or finger is created
+    /// without its answer.
+    ///
+    /// - Returns: nil if it answers, or is not installed.
+    private func broker() async -> Check? {
+        guard let approvals = context.presence.broker?.approvals else { return nil }
+        do throws(KeystoreError) {
+            _ = try await approvals.terms(for: .pin)
+            return nil
+        } catch {
+            return await approvals.isAbsent() ? nil : .problem("broker", error)
+        }
+    }
+
+    private func finger(_ problem: Check?) async -> Check {
         let name = "finger"
+        guard problem == nil else {
+            return .warning(
+                name, "No fingerprint can be checked, because the presence broker does not work.",
+                advice: "See the check ‘broker’.")
+        }
         let broker = context.presence.broker
         switch await broker?.fingerState() {
         case .ready?:
@@ -337,14 +332,5 @@ struct Diagnostics {
             return .warning("pin-source", "\(obstacle)", advice: obstacle.advice)
         }
         return .ok("pin-source", "PINs come from \(context.settings.pinSource ?? .standard).")
-    }
-}
-
-extension PINStatus {
-    /// The number of wrong PINs that a TPM accepts in a day, without a right one; none if it never
-    /// locks, see ``attemptsLeft``.
-    fileprivate var guessesPerDay: Int {
-        guard let attemptLimit, let recoverySeconds, recoverySeconds > 0 else { return 0 }
-        return attemptLimit + 86_400 / recoverySeconds
     }
 }

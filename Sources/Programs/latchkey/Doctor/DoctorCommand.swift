@@ -1,4 +1,5 @@
 import ArgumentParser
+import FoundationEssentials
 import Latchkey
 import LatchkeyServices
 
@@ -11,6 +12,19 @@ struct DoctorCommand: ContextCommand {
             "Exits with 0 only if a key can be created now. Changes nothing and does not prompt.")
 
     @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
+
+    /// Reports settings that the programs do not accept as a check, like all other problems.
+    func run() async throws {
+        do {
+            _ = try arguments.settings(environment: ProcessInfo.processInfo.environment)
+        } catch let error as KeystoreError {
+            let report = DoctorReport(checks: Diagnostics.checks(without: error))
+            try Console(format: arguments.json ? .json : .text, isQuiet: arguments.quiet)
+                .show(report)
+            throw ReportedFailure(status: report.status)
+        }
+        try await runInContext()
+    }
 
     func perform(in context: CommandContext) async throws -> DoctorReport {
         DoctorReport(checks: await Diagnostics(context: context).checks())
@@ -71,7 +85,7 @@ struct Check: Encodable, Sendable {
     }
 
     /// A word that scripts can depend on: `settings`, `store`, `tpm`, `tpm-device`, `srk`, `lockout`,
-    /// `revocation`, `user-pin`, `tokens`, `finger`, `attestation`, `policy`, `pin-source`, `ssh-agent`,
+    /// `lockout-password`, `revocation`, `user-pin`, `tokens`, `broker`, `finger`, `attestation`, `policy`, `pin-source`, `ssh-agent`,
     /// `passkeys`, `sign-in`, `server`; with a token `module`, `token`, `token-pin`, `token-key`,
     /// `token-limits`, `readers` instead of the checks of the TPM.
     let name: String

@@ -5,14 +5,13 @@ import LatchkeyTPM
 
 /// Checks that this machine can have keys that the minimum policy permits. Does not prompt.
 struct PolicyDiagnostics {
-    private static let name = "policy"
+    static let name = "policy"
 
     let context: CommandContext
 
-    /// - Returns: nil if there is no minimum.
-    func check() async -> Check? {
+    func check() async -> Check {
         let minimum = context.settings.minimumPolicy
-        guard minimum != .none else { return nil }
+        guard minimum != .none else { return .ok(Self.name, "There is no minimum policy.") }
         let place = context.settings.values.place(of: .minimumPolicy) ?? ""
         let rule =
             "New keys and secrets need a policy that meets ‘\(minimum.rawValue)’, the minimum-policy of \(place)"
@@ -31,28 +30,29 @@ struct PolicyDiagnostics {
                 advice: "Use other hardware, or ask the administrator of this machine.",
                 code: .unsupported)
         }
-        // A PIN needs no reader.
-        if !permitted.contains(.pin), let problem = await fingerProblem(capabilities, rule) {
-            return problem
-        }
-        let names = AccessPolicy.Requirement.allCases.filter(permitted.contains).map(\.rawValue)
-        return .ok(Self.name, "\(rule). This machine can enforce \(names.joined(separator: ", ")).")
-    }
-
-    private func fingerProblem(_ capabilities: KeystoreCapabilities, _ rule: String) async -> Check?
-    {
-        let finding =
-            switch await capabilities.fingerState(through: context.presence) {
-            case .ready: nil as String?
-            case .notEnrolled: "you have no finger enrolled"
-            case .lockedOut: "no finger is accepted after too many that did not match"
-            case .notAvailable(let why): "no fingerprint can be checked: \(why)"
-            }
-        return finding.map {
-            .problem(
-                Self.name, "\(rule), and \($0).",
+        let obstacle = await fingerObstacle(capabilities)
+        // A new key of the other policies needs a finger that can be checked now.
+        let usable = permitted.filter { obstacle == nil || $0 == .pin }
+        guard !usable.isEmpty else {
+            return .problem(
+                Self.name, "\(rule), and \(obstacle ?? "").",
                 advice: "See the check ‘finger’, or ask the administrator of this machine.",
                 code: .unavailable)
+        }
+        let names = AccessPolicy.Requirement.allCases.filter(usable.contains).map(\.rawValue)
+        let limit = usable.count < permitted.count ? obstacle.map { "; \($0)" } : nil
+        return .ok(
+            Self.name,
+            "\(rule). This machine can enforce \(names.joined(separator: ", "))\(limit ?? "").")
+    }
+
+    /// Why no finger can be checked now; nil if one can.
+    private func fingerObstacle(_ capabilities: KeystoreCapabilities) async -> String? {
+        switch await capabilities.fingerState(through: context.presence) {
+        case .ready: nil
+        case .notEnrolled: "you have no finger enrolled"
+        case .lockedOut: "no finger is accepted after too many that did not match"
+        case .notAvailable(let why): "no fingerprint can be checked: \(why)"
         }
     }
 
