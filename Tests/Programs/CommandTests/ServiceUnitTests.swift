@@ -44,17 +44,22 @@ import Testing
         let article = try String(
             contentsOf: BuiltProduct.packageFolder.appending(
                 path: "Documentation/Guide.docc/ManyMachines.md"), encoding: .utf8)
-        let rows = article.matches(of: /(?m)^\| `(?<unit>[a-z-]+\.service)`(?<rest>.*)$/)
+        let rows = article.matches(of: /(?m)^\| `(?<unit>[a-z-]+\.(service|socket))`(?<rest>.*)$/)
         return Dictionary(
             rows.map { (String($0.unit), String($0.rest)) }, uniquingKeysWith: { $0 + $1 })
     }
 
-    @Test func `the article lists the services`() throws {
-        #expect(Self.services.count == 4)
-        #expect(try Set(Self.rows().keys) == Set(Self.services.map(\.name)))
+    /// The units that do not start in each case.
+    private static let conditional = units.filter {
+        $0.name.hasSuffix(".service") || !$0.settings("Condition").isEmpty
     }
 
-    @Test(arguments: services) func `the article has the conditions and restarts of a service`(
+    @Test func `the article lists the services and the conditional sockets`() throws {
+        #expect(Self.services.count == 4 && Self.conditional.count == 5)
+        #expect(try Set(Self.rows().keys) == Set(Self.conditional.map(\.name)))
+    }
+
+    @Test(arguments: conditional) func `the article has the conditions and restarts of a unit`(
         _ unit: Unit
     ) throws {
         let row = try #require(Self.rows()[unit.name])
