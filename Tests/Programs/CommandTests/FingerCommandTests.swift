@@ -274,20 +274,66 @@ struct FingerCommandTests {
                 input: "s3cret")
             #expect(stored.status == 0, "\(stored.errors)")
             #expect(try await machine.run("pin", "status", "--json").json()["attemptLimit"] == 10)
+            var last = ""
             for _ in 0..<10 {
                 let wrong = try await machine.run(
                     "vault", "show", "app", "--presence", "pin", pins: ["9999"])
                 #expect(wrong.status == 4)
+                last = wrong.errors
             }
+            // Waiting does not end this lockout.
+            #expect(last.contains("no attempt is left"), "\(last)")
+            #expect(last.contains("Use your fingerprint") && !last.contains("Wait"), "\(last)")
             let locked = try await machine.run(
                 "vault", "show", "app", "--presence", "pin", pins: ["2580"])
             #expect(locked.status == 5)
             #expect(locked.errors.contains("man latchkey-presenced"))
             #expect(try await machine.run("pin", "status", "--json").json()["lockedOut"] == true)
-            #expect(try await machine.run("pin", "status").output.contains("Use your finger"))
-            let doctor = try await machine.run("doctor", "--json").json()
-            let check = doctor["checks"]?.array?.first { $0["name"] == "user-pin" }
-            #expect(check?["state"] == "warning")
+            let status = try await machine.run("pin", "status")
+            #expect(status.output.contains("Use your finger"))
+            #expect(status.status == 5)
+            try await expectNoNewKey(machine)
+            // The next new key needs the PIN, also if no other one does.
+            #expect(try await machine.run("vault", "reset", "app").status == 0)
+            #expect(try await machine.run("pin", "status").status == 5)
+            try await expectNoNewKey(machine)
+        }
+    }
+
+    private func expectNoNewKey(_ machine: Machine) async throws {
+        let doctor = try await machine.run("doctor", "--json")
+        let check = try doctor.json()["checks"]?.array?.first { $0["name"] == "user-pin" }
+        #expect(check?["state"] == "problem")
+        #expect(doctor.status == 5)
+        #expect(try await machine.run("key", "create", pins: ["2580"]).status == 5)
+    }
+
+    @Test(.enabled(if: geteuid() == 0, "only root removes a user's PIN"))
+    func `a forgotten PIN has a way to a new one, which opens nothing of the old one`() async throws
+    {
+        try await with { machine, _, _ in
+            let old = try await makeKey(machine, "pin", pins: ["2580"])
+            let copy = machine.directory.path(of: "copy")
+            try FileManager.default.copyItem(
+                atPath: machine.directory.path(of: "data/latchkey"), toPath: copy)
+            #expect(try await machine.run("key", "delete", old).status == 0)
+            #expect(try await machine.run("pin", "status", "--json").json()["attemptsLeft"] == 10)
+            let unused = try await machine.run("pin", "change")
+            #expect(unused.status == 6, "\(unused.errors)")
+            #expect(unused.errors.contains("latchkey broker forget"), "\(unused.errors)")
+            let forgotten = try await machine.run("key", "create", pins: ["9999"])
+            #expect(forgotten.status == 4)
+            #expect(forgotten.errors.contains("If you forgot the PIN"), "\(forgotten.errors)")
+
+            let removed = try await machine.run("broker", "forget", "root", "--yes")
+            #expect(removed.status == 0, "\(removed.errors)")
+            let new = try await makeKey(machine, "pin", pins: ["1357"])
+            let sign = ["key", "sign", "--digest", Self.hex]
+            #expect(try await machine.run(sign + [new], pins: ["1357"]).status == 0)
+            for pin in ["1357", "2580"] {
+                let dead = try await machine.run(sign + [old, "--store", copy], pins: [pin])
+                #expect(dead.status == 8, "\(dead.errors)")
+            }
         }
     }
 

@@ -173,6 +173,7 @@ struct KeyCommandTests {
         #expect(vault.status == 0, "\(vault.errors)")
         let all = try await machine.run("pin", "change", pins: ["2580", "new one"])
         #expect(all.status == 4)
+        #expect(all.errors.contains("Nothing was changed. Change the PINs one at a time"))
         #expect(all.errors.contains("latchkey pin change KEY"))
         for (arguments, pins) in [
             ([first], ["2580", "first"]), ([second], ["1357", "second"]),

@@ -11,10 +11,9 @@ extension TPMKeystore {
         }
     }
 
-    /// Prompts for a new PIN. Prompts an interactive authority again for a PIN that the TPM's state
-    /// makes too short.
+    /// Prompts for a new PIN, with the minimum length that applies.
     ///
-    /// Reads the state of the TPM's lockout password only for a short PIN. The response is not
+    /// Reads the state of the TPM's lockout password before the prompt. The response is not
     /// authenticated: the rule prevents a weak choice by the user, and an attacker on the bus who
     /// forges the response gains a PIN that is easier to guess.
     ///
@@ -24,25 +23,16 @@ extension TPMKeystore {
     func newPIN(
         isCounted: Bool = true, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PIN {
-        let mayRefuseShortPIN = isCounted && !allowsShortPINs
         var request = PINRequest(purpose: .new, context: prompt)
-        request.hint =
-            mayRefuseShortPIN
-            ? "Use at least \(Self.minimumPINCharacters) characters "
-                + "(\(PIN.minimumCharacters) if the TPM's lockout password is set)."
-            : nil
-        var pin = try await presence.givenPIN(request)
-        guard mayRefuseShortPIN, pin.characterCount < Self.minimumPINCharacters,
-            !pin.isExisting,
+        if isCounted, !allowsShortPINs,
             try await !withTPM({ (tpm) throws(TPMError) in try tpm.isLockoutPasswordSet() })
-        else { return pin }
-        if presence.isInteractive {
+        {
             request.minimumCharacters = Self.minimumPINCharacters
             request.hint =
                 "The TPM's lockout password is empty: use at least \(Self.minimumPINCharacters) characters."
-            pin = try await presence.givenPIN(request)
-            guard pin.characterCount < Self.minimumPINCharacters else { return pin }
         }
+        let pin = try await presence.givenPIN(request)
+        guard pin.characterCount < request.minimumCharacters, !pin.isExisting else { return pin }
         throw KeystoreError(
             code: .invalidInput,
             reason:
@@ -150,6 +140,22 @@ extension TPMKeystore {
         }
     }
 
+    /// Reads the count of wrong PINs of the user's PIN that the presence broker manages, also if no
+    /// key needs it. Does not prompt.
+    ///
+    /// - Returns: nil without a broker, or if the user has no PIN.
+    package func userPINStatus(
+        through presence: any PresenceAuthority
+    ) async throws(KeystoreError) -> PINStatus? {
+        guard let broker = presence.broker?.approvals,
+            let stated = try await terms(of: broker, .pin)?.userPIN
+        else { return nil }
+        return try await userPINStatus(
+            try KeystoreError.explaining { () throws(TPMError) in
+                try PresenceProtection.UserPIN(stated)
+            })
+    }
+
     /// Explains a failed proof of a user's PIN.
     func explainUserPIN(
         _ error: TPMError, _ pin: PresenceProtection.UserPIN
@@ -158,7 +164,7 @@ extension TPMKeystore {
             let status = try await userPINStatus(pin)
             guard error.responseCode?.base == .authUnavailable else {
                 return try await isReplaced(pin.index)
-                    ? explainAbsence(error, pin) : .wrongPIN(status, underlying: error)
+                    ? explainAbsence(error, pin) : .wrongUserPIN(status, underlying: error)
             }
             guard status.isLockedOut else { return try await explainAbsence(error, pin) }
             return .userPINLocked(underlying: error)
@@ -195,11 +201,24 @@ extension KeystoreError {
     static func userPINLocked(underlying: TPMError? = nil) -> KeystoreError {
         KeystoreError(
             code: .lockedOut, reason: "the PIN is locked after too many wrong attempts",
-            recovery:
-                "Use your fingerprint, which resets the count. Otherwise ask an administrator to reset it as described in "
-                + "‘man latchkey-presenced’.",
-            attemptsLeft: 0, underlying: underlying.map(UnderlyingError.init))
+            recovery: unlocking, attemptsLeft: 0, underlying: underlying.map(UnderlyingError.init))
     }
+
+    /// The error of a wrong PIN that the presence broker counts: no time ends its lockout.
+    static func wrongUserPIN(_ status: PINStatus, underlying: TPMError) -> KeystoreError {
+        wrongPIN(status, underlying: underlying).with(
+            recovery: status.isLockedOut
+                ? unlocking : "Try again with the right PIN. \(forgetting)")
+    }
+
+    private static let unlocking = Recovery(
+        "Use your fingerprint, which resets the count. Otherwise ask an administrator to reset it as described in "
+            + "‘man latchkey-presenced’. \(forgetting)")
+
+    /// The way to a new PIN. It cannot be a way around the person: the keys of the old PIN end.
+    private static let forgetting =
+        "If you forgot the PIN, an administrator can remove it: the keys that need it are lost, and the next new key sets a "
+        + "new PIN (‘man latchkey-presenced’)."
 }
 
 /// The content of an index of the type `TPM_NT_PIN_FAIL`, `TPMS_NV_PIN_COUNTER_PARAMETERS` (TPM 2.0

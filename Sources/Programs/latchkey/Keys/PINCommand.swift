@@ -5,6 +5,7 @@ import LatchkeyJOSE
 import LatchkeyPresence
 import LatchkeySSH
 import LatchkeyServices
+import LatchkeyTPM
 
 /// `latchkey pin`.
 struct PINCommand: AsyncParsableCommand {
@@ -22,7 +23,8 @@ extension PINCommand {
             abstract: "Change the PIN of everything PIN-protected in the container.",
             discussion: """
                 Prompts for the current PIN, then for the new PIN. With the presence broker you have one PIN for all keys, \
-                vaults and credentials in the TPM, and the change applies to all. In a TPM without the presence broker each \
+                vaults and credentials in the TPM, and the change applies to all; a sign-in to Linux takes only a PIN of 4 to \
+                16 digits. In a TPM without the presence broker each \
                 key has its own PIN, and the vaults and credentials share another one: if they differ, name one key \
                 (‘latchkey key list --all’ shows also that of biometric login), or use --secrets for the vaults and \
                 credentials. If there are several, the command asks at a terminal whether they are the same now, because \
@@ -46,13 +48,15 @@ extension PINCommand {
         }
 
         var operation: String? {
-            if let key { return "change the PIN of the key ‘\(key.text)’" }
+            // Not the argument: it may be a PIN.
+            if key != nil { return "change the PIN of a key" }
             return secrets ? "change the PIN of the vaults and credentials" : "change the PIN"
         }
 
         func perform(in context: CommandContext) async throws -> BriefReport {
             let records = try await context.records()
             let (scope, name) = try await scope(in: records)
+            if case .container = scope { try await checkIsUsed(in: records, context) }
             // A token has one PIN, whatever the user names.
             let isToken = context.settings.token != nil
             var canDiffer = false
@@ -77,8 +81,28 @@ extension PINCommand {
             } catch {
                 guard error.code == .wrongProof, canDiffer else { throw error }
                 throw error.with(
-                    recovery: error.recoveryAction.then(Self.oneAtATime))
+                    recovery: error.recoveryAction.then("Nothing was changed.").then(
+                        Self.oneAtATime))
             }
+        }
+
+        /// Checks that something in the container has a PIN, if the presence broker manages the user's:
+        /// only a key can prove it, so a PIN that no key needs has another next step.
+        ///
+        /// - Throws: ``KeystoreError`` with code `notFound`.
+        private func checkIsUsed(
+            in records: RecordContainer, _ context: CommandContext
+        ) async throws(KeystoreError) {
+            guard try await records.pinHolders().names.isEmpty,
+                let keystore = records.keystore as? TPMKeystore,
+                try await keystore.userPINStatus(through: context.presence) != nil
+            else { return }
+            throw .notFound(
+                "no key, vault or credential of the container ‘\(records.name)’ needs your PIN",
+                recovery:
+                    "Create a key with the policy ‘pin’, which asks for the PIN that you have, and change it then. If you forgot "
+                    + "it, an administrator can remove it: ‘sudo latchkey broker forget \"$USER\"’. The keys that need it "
+                    + "are lost, and the next new key sets a new PIN.")
         }
 
         /// The part of the container whose PIN changes, and its name for prompts and results.
@@ -95,7 +119,14 @@ extension PINCommand {
             } else if let login = try await records.loginKey(key) {
                 named = login
             } else {
-                named = try await records.storedKey(key).key
+                do throws(KeystoreError) {
+                    named = try await records.storedKey(key).key
+                } catch {
+                    guard error.code == .notFound else { throw error }
+                    throw error.with(
+                        reason: "the container ‘\(records.name)’ has no key with the given name",
+                        recovery: error.recoveryAction)
+                }
             }
             try records.checkPlace(of: named)
             guard named.policy.hasPIN else {
@@ -150,11 +181,23 @@ extension PINCommand {
 
         func perform(in context: CommandContext) async throws -> PINStatusReport {
             let records = try await context.records()
-            if let own = try await records.userPINStatus() {
+            if let own = try await context.userPINStatus(in: records) {
                 return PINStatusReport(own, isOwn: true)
             }
             return PINStatusReport(try await records.keystore.pinStatus(), isOwn: false)
         }
+    }
+}
+
+extension CommandContext {
+    /// The user's own count of wrong PINs, that of a key or vault in the container, or that of the
+    /// presence broker, which the next new key needs; nil if there is none. Does not prompt.
+    func userPINStatus(in records: RecordContainer) async throws(KeystoreError) -> PINStatus? {
+        if let own = try await records.userPINStatus() { return own }
+        guard let keystore = records.keystore as? TPMKeystore,
+            try await records.pinHolders().names.isEmpty
+        else { return nil }
+        return try await keystore.userPINStatus(through: presence)
     }
 }
 
@@ -164,6 +207,8 @@ struct PINStatusReport: Report {
     let lockedOut: Bool
     let lockedOutUntil: Nullable<Date>
     let recoverySeconds: Nullable<Int>
+    /// The status of a use of the PIN now, so that scripts notice a lockout.
+    var status: ExitStatus { lockedOut ? .lockedOut : .done }
     /// Whether this is the user's own counter instead of the counter of the hardware.
     private let isOwn: Bool
     private let isCountLow: Bool
@@ -187,7 +232,7 @@ struct PINStatusReport: Report {
             return Layout(
                 """
                 The TPM no longer accepts your PIN after too many wrong PINs. Use your finger, which resets the counter. \
-                Otherwise ask an administrator to reset it; see ‘man latchkey-presenced’.
+                Otherwise ask an administrator to reset it, or to remove a PIN that you forgot; see ‘man latchkey-presenced’.
                 """)
         }
         guard !lockedOut else {
