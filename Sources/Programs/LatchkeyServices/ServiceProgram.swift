@@ -63,11 +63,14 @@ extension ServiceProgram {
         }
     }
 
-    /// Reports the error that ends the service: in the log, or on a terminal and for wrong
-    /// arguments as text for the user.
+    /// Reports the error that ends the service: in the journal, otherwise and for wrong arguments as
+    /// text for the user.
     private static func report(_ failure: ProgramFailure, in log: Logger) {
         let sentence = "\(failure.message) \(failure.recovery)"
-        guard failure.usage != nil || isatty(STDERR_FILENO) == 1 else {
+        let environment = ProcessInfo.processInfo.environment
+        guard
+            failure.usage != nil || !ServiceLog.isJournal(STDERR_FILENO, environment: environment)
+        else {
             log.critical("\(sentence)")
             return
         }

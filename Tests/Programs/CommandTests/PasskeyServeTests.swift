@@ -122,6 +122,7 @@ struct PasskeyServeTests {
     ) async throws {
         let outcome = try await Machine(tcti: nil).run(arguments, program: Products.passkeys)
         #expect(outcome.status == status)
+        #expect(!outcome.errors.contains("critical"), "outside the journal, it is no log entry")
         #expect(outcome.errors.contains(text), "\(outcome.errors)")
     }
 

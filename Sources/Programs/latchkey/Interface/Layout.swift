@@ -64,9 +64,11 @@ struct Layout: Sendable {
 
     static func verbatim(_ text: String) -> Layout { Layout(.verbatim(text)) }
 
-    /// - Parameter column: The first column of the values.
+    /// - Parameter column: The first column of the values. If a longer name does not fit, all values
+    ///   begin later.
     static func fields(_ column: Int, _ fields: [(String, Cell?)]) -> Layout {
         let given = fields.compactMap { name, value in value.map { (name: name, value: $0) } }
+        let column = given.reduce(column) { max($0, $1.name.count + 2) }
         return Layout(.fields(column, given))
     }
 

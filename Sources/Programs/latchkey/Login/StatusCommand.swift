@@ -1,6 +1,7 @@
 import ArgumentParser
 import Latchkey
 import LatchkeyLogin
+import LatchkeySSH
 import LatchkeyServices
 
 /// `latchkey status`.
@@ -19,8 +20,11 @@ struct StatusCommand: ContextCommand {
 
     func perform(in context: CommandContext) async throws -> StatusReport {
         let records = try await context.records()
-        _ = try await context.isForeign(records)
-        return StatusReport(try await ContainerStatus(of: records), context.settings)
+        let isForeign = try await context.isForeign(records)
+        let keys = isForeign ? [] : try await records.keys()
+        return StatusReport(
+            try await ContainerStatus(of: records), context.settings,
+            sshKeys: keys.count { $0.kind == SSHKeyRecord.kind })
     }
 }
 
@@ -43,17 +47,20 @@ struct StatusReport: Report {
     let clientID: String?
     /// Whether both match the configuration.
     let isConfiguredServer: Bool?
+    /// The number of keys that latchkey-agent offers.
+    let sshKeys: Int
     private let warning: String?
 
     private enum CodingKeys: String, CodingKey {
         case container, lastUserID, lastUserName, biometricEnabled, sessionState, kid, isRevocable,
             server,
             clientID
-        case isConfiguredServer
+        case isConfiguredServer, sshKeys
     }
 
     /// - Parameter settings: The settings with the configured server.
-    init(_ status: ContainerStatus, _ settings: ProgramSettings) {
+    init(_ status: ContainerStatus, _ settings: ProgramSettings, sshKeys: Int) {
+        self.sshKeys = sshKeys
         server = status.server?.address
         clientID = status.server?.clientID
         let configured = LoginServer(
@@ -94,7 +101,7 @@ struct StatusReport: Report {
                     biometricEnabled ? Layout.Cell("enabled", .good) : "not enabled"
                 ),
                 ("Session", isActive ? Layout.Cell("logged in", .good) : "none"),
-                ("Server", address),
+                ("Server", address), ("SSH keys", sshKeys > 0 ? Layout.Cell("\(sshKeys)") : nil),
             ]
         ).then(Layout(notes.joined(separator: "\n")))
     }
