@@ -37,7 +37,8 @@ public enum PINSource: Hashable, Sendable {
             return
         }
         guard let source = PINSource(text) else {
-            throw .invalidPINSource("‘\(text)’ is not tty, pinentry, fd:N or file:PATH")
+            // Not the text: it may be a PIN.
+            throw .invalidPINSource("the value is not tty, pinentry, fd:N or file:PATH")
         }
         self = source
     }

@@ -29,7 +29,7 @@ package struct ProgramFailure {
             underlying = error.underlying
             usage = nil
         case let error as MistypedCommand:
-            (code, message) = ("usage", error.message)
+            (code, message) = ("usage", Self.hidingNumbers(error.message))
             recovery = "Run ‘\(error.group) --help’ for the commands and options."
             usage = """
                 Error: \(message)
@@ -79,8 +79,14 @@ extension ProgramFailure {
     /// The options of every command, which the parser does not suggest.
     private static let commonOptions = ["--help", "--version"]
 
+    /// The text without quoted arguments of four or more digits, which may be a PIN.
+    private static func hidingNumbers(_ text: String) -> String {
+        text.replacing(#/(?<open>['‘])[0-9]{4,}(?<close>['’])/#) { "\($0.open)…\($0.close)" }
+    }
+
     /// The parser's text about an unknown option, with the option that is near.
     private static func suggesting(_ text: String) -> String {
+        let text = hidingNumbers(text)
         guard !text.contains("Did you mean"),
             let match = text.firstMatch(of: /Unknown option '(--[^']+)'/),
             let near = Spelling.nearest(to: String(match.1), among: commonOptions)

@@ -110,7 +110,7 @@ struct ConfigurationFileTests {
         ("trusted-origins", "https://a.example,b.example", "‘b.example’ is not an origin"),
         ("token", "example", "pkcs11:"), ("container", "a\u{202E}b", "is not the name"),
         ("tcti", "device:/etc/passwd", "‘device:/etc/passwd’ is not a device"),
-        ("pin-source", "env:PIN", "‘env:PIN’ is not tty, pinentry"),
+        ("pin-source", "env:PIN", "the value is not tty, pinentry"),
         ("agent-socket", "relative", "‘relative’ is neither an absolute path nor none"),
         ("token-login", "face", "‘face’ is not auto, pin or reader"),
     ])

@@ -67,7 +67,8 @@ package enum Setting: String, CaseIterable, Sendable {
         case .token:
             do throws(CryptokiError) { _ = try TokenURI(text) } catch { return error.reason }
         case .pinSource where PINSource(text) == nil:
-            return "‘\(text)’ is not tty, pinentry, fd:N or file:PATH"
+            // Not the text: it may be a PIN.
+            return "the value is not tty, pinentry, fd:N or file:PATH"
         case .agentSocket where text != "none" && !text.hasPrefix("/"):
             return "‘\(text)’ is neither an absolute path nor none"
         default: break
