@@ -53,6 +53,7 @@ struct AgentProgram: ServiceProgram {
         let presence = BrokeredPresence(
             pins: try settings.pins(environment: environment),
             broker: SystemPresenceBroker { _, _ in }, preferring: settings.preference)
+        if let socket { try OwnPlace.check(socket) }
         let listener = try ListeningSocket.forAgent(at: socket)
         let refusals = RefusalLog(
             log, notification: DesktopNotification(environment: environment))

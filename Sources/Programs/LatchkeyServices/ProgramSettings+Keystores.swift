@@ -14,6 +14,7 @@ extension ProgramSettings {
     ///   directory.
     package func openedStore() async throws(KeystoreError) -> RecordStore {
         do throws(KeystoreError) {
+            try OwnPlace.check(store)
             return try await RecordStore(directory: store)
         } catch {
             throw error.with(

@@ -145,13 +145,20 @@ package enum TrustedFile {
         switch owner {
         case .userOrRoot:
             throw refusal(
-                path, "\(place) belongs to another user",
-                recovery: "Remove it, or take ownership of it (chown) if you trust its contents.")
+                path, "\(place) belongs to another user", recovery: recovery(place, path))
         case .root:
             throw refusal(
                 path, "\(place) does not belong to root",
                 recovery: "Ask the administrator of this machine to check it.")
         }
+    }
+
+    /// The next step for another user's place. A directory can be that user's home.
+    private static func recovery(_ place: String, _ path: String) -> String {
+        if geteuid() == 0 { return "Run the program as that user, without sudo." }
+        return place == path
+            ? "Remove it, or take ownership of it (chown) if you trust its contents."
+            : "Use another directory, or let an administrator correct its owner."
     }
 
     private static func writable(_ path: String, _ place: String) -> CommonError {

@@ -176,6 +176,7 @@ package struct SettingsFile: Sendable {
         let directory = URL(filePath: target).deletingLastPathComponent().path
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        try OwnPlace.check(target)
         do {
             try Self.makeDirectory(directory)
             // Before the file is written, because other users could replace it.
@@ -184,7 +185,7 @@ package struct SettingsFile: Sendable {
         } catch let error as KeystoreError {
             throw error
         } catch {
-            throw unwritable("\(error)")
+            throw unwritable(error)
         }
     }
 
@@ -211,9 +212,9 @@ package struct SettingsFile: Sendable {
         }
     }
 
-    private func unwritable(_ reason: String) -> KeystoreError {
+    private func unwritable(_ error: any Error) -> KeystoreError {
         KeystoreError(
-            operation: "write \(path)", code: .unavailable, reason: reason,
-            recovery: "Check the owner and the mode of its directory, and the free space.")
+            operation: "write \(path)", code: .unavailable, reason: "\(error)",
+            recovery: Recovery(WriteRehearsal.advice(after: error as? SystemError)))
     }
 }

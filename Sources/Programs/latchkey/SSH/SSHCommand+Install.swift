@@ -47,6 +47,7 @@ extension SSHCommand {
 
         func perform(in context: CommandContext) async throws -> SSHInstallReport {
             let environment = ProcessInfo.processInfo.environment
+            context.console.warnOfSudo(environment: environment)
             guard let home = environment["HOME"], home.hasPrefix("/") else {
                 throw KeystoreError(
                     code: .unavailable, reason: "HOME is not set",

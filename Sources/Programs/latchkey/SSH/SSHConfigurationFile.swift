@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import Latchkey
 import LatchkeyPlatform
+import LatchkeyServices
 import SystemPackage
 
 /// The user's configuration file of ssh, `~/.ssh/config`, as bytes: ssh accepts any encoding.
@@ -73,6 +74,7 @@ struct SSHConfigurationFile {
     func remove() throws -> String? {
         let text = try contents()
         guard let range = Self.ownLines(in: text) else { return nil }
+        try OwnPlace.check(path)
         let rest = Self.withoutOwnLines(text)
         if rest.isEmpty {
             guard unlink(path) == 0 else { throw unwritable(SystemError.last) }
@@ -155,6 +157,7 @@ struct SSHConfigurationFile {
     }
 
     private func write(_ text: [UInt8]) throws {
+        try OwnPlace.check(path)
         let mode = (try? Stat(FilePath(path)))?.permissions.rawValue ?? 0o600
         do {
             try FileManager.default.createDirectory(

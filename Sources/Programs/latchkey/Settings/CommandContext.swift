@@ -50,6 +50,7 @@ struct CommandContext: Sendable {
     /// - Throws: The store's own error, for commands that report the store itself.
     func store() async throws(KeystoreError) -> RecordStore {
         log.debug("opening the store", metadata: ["directory": "\(settings.store)"])
+        try OwnPlace.check(settings.store)
         return try await RecordStore(directory: settings.store)
     }
 
@@ -70,6 +71,7 @@ struct CommandContext: Sendable {
 
     /// The container's records.
     func records(slot: PIVSlot? = nil) async throws(KeystoreError) -> RecordContainer {
+        console.warnOfSudo()
         let store = try await recordStore()
         return try RecordContainer(
             name: settings.container, store: store, keystore: keystore(store, slot: slot))

@@ -139,6 +139,7 @@ extension ConfigCommand {
             var file = try file(environment)
             file.values[setting] = value
             try file.write()
+            console.warnOfSudo(environment: environment)
             warnOfPrecedence(over: setting, console, environment)
             return ChangeReport(name: name, value: Nullable(value), file: file.path)
         }
