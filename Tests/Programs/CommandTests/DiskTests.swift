@@ -69,6 +69,8 @@ struct DiskTests {
                 run upgrade '' vault upgrade plain
                 run pin '' pin change
                 run key '' key create --policy none
+                run doctor '' doctor
+                run empty '' doctor --store "$XDG_DATA_HOME/none"
                 run reset '' vault reset gated
                 grep -q full "$XDG_CONFIG_HOME.err"; echo "says $?"
                 rm "$XDG_DATA_HOME/filler"
@@ -86,7 +88,8 @@ struct DiskTests {
                 Report(name: "says", status: 0), Report(name: "store", status: 7),
                 Report(name: "update", status: 7),
                 Report(name: "upgrade", status: 7), Report(name: "pin", status: 7),
-                Report(name: "key", status: 7),
+                Report(name: "key", status: 7), Report(name: "doctor", status: 7),
+                Report(name: "empty", status: 7),
                 Report(name: "reset", status: 7), Report(name: "says", status: 0),
                 Report(name: "plain", status: 0),
                 Report(name: "same", status: 0), Report(name: "gated", status: 0),
@@ -124,6 +127,7 @@ struct DiskTests {
         run create 7 '' key create
         run rename 7 '' key rename signer other
         run delete 7 '' key delete "$id"
+        run doctor 7 '' doctor
 
         """
 

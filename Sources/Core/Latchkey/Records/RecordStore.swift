@@ -311,7 +311,7 @@ extension CommonError {
         case .SQLITE_READONLY, .SQLITE_PERM, .SQLITE_CANTOPEN, .SQLITE_AUTH:
             (
                 .unavailable, "the store cannot be written",
-                "Check the owner and mode of the store's directory."
+                "Check that its file system is writable, and the owner and mode of its directory."
             )
         case .SQLITE_IOERR:
             (.unavailable, "the disk reports an error", "Check the disk, then try again.")

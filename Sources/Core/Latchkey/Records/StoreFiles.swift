@@ -99,9 +99,12 @@ struct StoreFiles {
             // A parent on a read-only file system answers EROFS even where it exists.
             var status = stat()
             guard stat(made, &status) == 0 else {
+                let isFull = [EROFS, ENOSPC, EDQUOT].contains(cause)
                 throw unfit(
                     "the directory \(made) cannot be created: \(SystemError(cause))",
-                    "Create it, owned by your user, or choose another directory.")
+                    isFull
+                        ? advice(after: cause)
+                        : "Create it, owned by your user, or choose another directory.")
             }
         }
     }
@@ -170,13 +173,21 @@ struct StoreFiles {
     }
 
     private static func unfit(_ reason: String, _ recovery: String) -> CommonError {
-        CommonError(code: .unavailable, reason: reason, recovery: recovery)
+        CommonError(code: .unavailable, reason: reason, recovery: Recovery(recovery))
     }
 
     private static func unusable(_ path: String, _ cause: Int32) -> CommonError {
         CommonError(
             code: .unavailable,
             reason: "\(path) cannot be used: \(SystemError(cause))",
-            recovery: "Make it writable for your user, or choose another directory.")
+            recovery: Recovery(advice(after: cause)))
+    }
+
+    private static func advice(after cause: Int32) -> String {
+        switch cause {
+        case EROFS: "Its file system is read-only: make it writable, or choose another directory."
+        case ENOSPC, EDQUOT: "Free some space and try again."
+        default: "Make it writable for your user, or choose another directory."
+        }
     }
 }

@@ -95,6 +95,12 @@ struct Diagnostics {
                         code: .unavailable)
                 )
             }
+            do throws(KeystoreError) {
+                try OwnPlace.check(directory)
+                try WriteRehearsal.run(in: place)
+            } catch {
+                return (nil, .problem("store", error))
+            }
             return (
                 nil,
                 .ok(
@@ -105,9 +111,21 @@ struct Diagnostics {
         }
         do throws(KeystoreError) {
             let store = try await context.store()
-            return (store, .ok("store", "The store is \(store.path)."))
+            return (store, writing(to: store) ?? .ok("store", "The store is \(store.path)."))
         } catch {
             return (nil, .problem("store", error))
+        }
+    }
+
+    /// The problem that prevents the storing of a key; nil if there is none.
+    private func writing(to store: RecordStore) -> Check? {
+        do throws(KeystoreError) {
+            try store.checkWritable()
+            let file = store.path
+            try WriteRehearsal.run(in: String(file[..<(file.lastIndex(of: "/") ?? file.endIndex)]))
+            return nil
+        } catch {
+            return .problem("store", error)
         }
     }
 
@@ -240,18 +258,19 @@ struct Diagnostics {
         return (try? await context.records().hasPendingRevocations) ?? false
     }
 
-    /// Checks the user's own counter of wrong PINs, if a key in the container has one.
+    /// Checks the user's own counter of wrong PINs, which the next new key with a PIN needs too.
     private func userPIN(_ store: RecordStore?) async -> Check? {
-        guard store != nil else { return nil }
         let name = "user-pin"
         do throws(KeystoreError) {
-            guard let status = try await context.records().userPINStatus() else { return nil }
+            guard let status = try await userPINStatus(store) else { return nil }
             guard !status.isLockedOut else {
-                return .warning(
-                    name, "The TPM no longer accepts your PIN after too many wrong PINs.",
+                return .problem(
+                    name,
+                    "The TPM no longer accepts your PIN after too many wrong PINs, so it creates no key with a PIN.",
                     advice:
-                        "Use your finger, or ask an administrator to reset the counter; see ‘man latchkey-presenced’."
-                )
+                        "Use your finger, or ask an administrator to reset the counter, or to remove a PIN that you forgot; see "
+                        + "‘man latchkey-presenced’.",
+                    code: .lockedOut)
             }
             guard let left = status.attemptsLeft else {
                 return .ok(name, "You have your own counter of wrong PINs.")
@@ -262,6 +281,14 @@ struct Diagnostics {
         } catch {
             return .warning(name, "\(error)", advice: error.advice)
         }
+    }
+
+    private func userPINStatus(_ store: RecordStore?) async throws(KeystoreError) -> PINStatus? {
+        guard store == nil else {
+            return try await context.userPINStatus(in: context.records())
+        }
+        return try await TPMKeystore(tcti: context.settings.tcti, anchors: MemoryTrustAnchors())
+            .userPINStatus(through: context.presence)
     }
 
     /// Checks the presence broker: where it is installed, no key with a PIN or finger is created
