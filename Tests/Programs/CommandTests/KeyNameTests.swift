@@ -73,7 +73,10 @@ struct KeyNameTests {
             let refused = try await machine.run(["key"] + command, pins: ["2580"])
             #expect(refused.status == 10)
             #expect(refused.errors.contains("the key ‘s’ is an SSH key"), "\(refused.errors)")
+            #expect(refused.errors.contains("which ‘latchkey key delete "), "\(refused.errors)")
         }
+        #expect(try await machine.run("status", "--json").json()["sshKeys"] == 1)
+        #expect(try await machine.run("status").output.contains("SSH keys:         1"))
         // The name stays the same when the use of the key changes.
         #expect(try await machine.run("ssh", "remove", "s").status == 0)
         #expect(try await machine.run("key", "sign", "s", "/dev/null", pins: ["2580"]).status == 0)
@@ -81,6 +84,40 @@ struct KeyNameTests {
         let elsewhere = try await machine.run(
             "--container", "other", "key", "create", "--policy", "none", "--label", "r")
         #expect(elsewhere.status == 0, "\(elsewhere.errors)")
+    }
+
+    /// On another machine, a new label would not help.
+    @Test func `a label in a store of another TPM is a wrong device`() async throws {
+        var machine = try machine()
+        _ = try await make(machine, "--ssh", "--label", "work")
+        let other = try await SoftwareTPM(hasLockoutPassword: true)
+        machine.environment["LATCHKEY_TCTI"] = other.tcti
+        let refused = try await machine.run(
+            "key", "create", "--ssh", "--label", "work", "--json", pins: ["2580"])
+        #expect(refused.status == 8, "\(refused.output)")
+        let error = try refused.json()["error"]
+        #expect(error?["code"] == "wrongDevice")
+        #expect(error?["recovery"]?.string?.contains("Choose another label") == false)
+        #expect(error?["recovery"]?.string?.contains("latchkey store reset") == true)
+        await other.cutPower()
+    }
+
+    @Test func `a deletion says whether a copy of the store can still use the key`() async throws {
+        let machine = try machine()
+        let copy = machine.directory.path(of: "copy")
+        for (options, isInCopies) in [([], true), (["--revocable"], false)] as [([String], Bool)] {
+            let made = try await machine.run(
+                ["key", "create", "--json"] + options, pins: ["2580"])
+            let id = try #require(made.json()["id"]?.string, "\(made.errors)")
+            try? FileManager.default.removeItem(atPath: copy)
+            try FileManager.default.copyItem(
+                atPath: machine.directory.path(of: "data/latchkey"), toPath: copy)
+            let deleted = try await machine.run("key", "delete", id)
+            #expect(deleted.output.contains("A copy of the store can still use it") == isInCopies)
+            let signed = try await machine.run(
+                "key", "sign", id, "/dev/null", "--store", copy, pins: ["2580"])
+            #expect((signed.status == 0) == isInCopies, "\(signed.errors)")
+        }
     }
 
     @Test func `the beginning of a key's ID, or the whole ID, is no label of another key`()

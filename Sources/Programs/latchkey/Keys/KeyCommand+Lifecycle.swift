@@ -82,7 +82,7 @@ extension KeyCommand {
                 )
             }
             let records = try await context.records(slot: slot?.slot)
-            if let label { try await records.checkIsFree(label: label) }
+            if let label { try await checkLabel(label, in: records) }
             let prompt = context.prompt("protect the new key\(label.map { " ‘\($0)’" } ?? "")")
             // A crash can leave unused keys in the hardware, which take up space.
             if revocable { try? await records.finishRevocations() }
@@ -108,6 +108,24 @@ extension KeyCommand {
                 throw error
             }
             return KeyReport(key, in: records.keystore, usedBy: ssh ? KeyReport.sshUse : nil)
+        }
+
+        /// Checks that no other key has the label. Names other hardware as the cause if the other key
+        /// is in it.
+        private func checkLabel(
+            _ label: String, in records: RecordContainer
+        ) async throws(KeystoreError) {
+            do throws(KeystoreError) {
+                try await records.checkIsFree(label: label)
+            } catch {
+                guard error.code == .conflict, try await records.isForeign() else { throw error }
+                throw KeystoreError(
+                    code: .wrongDevice,
+                    reason:
+                        "the container ‘\(records.name)’ belongs to other hardware: \(error.reason)",
+                    recovery: Recovery(
+                        "Use the hardware that created it. Nothing was changed.", .resetStore))
+            }
         }
     }
 
@@ -150,8 +168,9 @@ extension KeyCommand {
     struct Delete: ContextCommand {
         static let configuration = CommandConfiguration(
             commandName: "delete",
-            abstract: "Delete a key permanently.",
+            abstract: "Delete a key.",
             discussion: """
+                A copy of the store can still use a key in the TPM that is not revocable. \
                 At a terminal, asks for confirmation; without a terminal the complete ID is enough, also without --yes. \
                 Deleting a PIN-protected key from a token prompts for the PIN. Deleting a key from the TPM does not.
                 """)
@@ -181,9 +200,10 @@ extension KeyCommand {
                     code: .invalidInput, reason: "deleting requires the complete ID",
                     recovery: "Run ‘latchkey key delete \(stored.id)’.")
             }
+            let copies =
+                isInCopies(stored) ? Confirmation.copies : "No copy of the store can use it then."
             try await Confirmation.check(
-                "The key ‘\(stored.name)’ will be deleted. There is no copy.", isNamed: true,
-                isGiven: yes)
+                "The key ‘\(stored.name)’ will be deleted. \(copies)", isNamed: true, isGiven: yes)
             let prompt = context.prompt("delete the key ‘\(stored.name)’")
             // The hardware first, because the user may cancel its prompt. Deleting a key again that
             // the hardware no longer has succeeds. For a revocable key, deleting the record also
@@ -200,9 +220,16 @@ extension KeyCommand {
                 ["id": .string(stored.id.rawValue), "deleted": .bool(isDeleted)],
                 text: isDeleted
                     ? "The key \(stored.id) is deleted."
+                        + (isInCopies(stored) ? " A copy of the store can still use it." : "")
                     : "The record of the key \(stored.id) is deleted; the hardware may still have the key."
             )
             return await context.afterRevoking(report, in: records)
+        }
+
+        /// Whether copies of the store can use the key after its deletion: the TPM keeps no list of the
+        /// keys that it has wrapped.
+        private func isInCopies(_ key: HardwareKey) -> Bool {
+            key.backend != PKCS11Keystore.backend && !key.isRevocable
         }
 
         /// Revokes a revocable key in the hardware. With --forget, a failure leaves the revocation

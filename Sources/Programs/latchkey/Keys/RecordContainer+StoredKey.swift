@@ -30,7 +30,7 @@ extension RecordContainer {
             throw KeystoreError(
                 code: .conflict, reason: "the key ‘\(key.name)’ is an SSH key",
                 recovery:
-                    "‘latchkey ssh’ manages it; ‘latchkey ssh remove \(key.id)’ makes it an ordinary key."
+                    "‘latchkey ssh’ manages it; ‘latchkey ssh remove \(key.id)’ makes it an ordinary key, which ‘latchkey key delete \(key.id)’ deletes."
             )
         }
         return try StoredKey(key, record)

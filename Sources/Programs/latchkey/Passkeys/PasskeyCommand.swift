@@ -138,7 +138,7 @@ extension PasskeyCommand {
                 }
                 passkeys = [found]
                 try await Confirmation.check(
-                    "The passkey for ‘\(found.rpID)’ will be deleted. There is no copy.",
+                    "The passkey for ‘\(found.rpID)’ will be deleted. \(Confirmation.copies)",
                     isNamed: true,
                     isGiven: yes)
             } else {
@@ -161,7 +161,7 @@ extension PasskeyCommand {
             guard count > 0 else { return }
             let name = context.settings.container
             try await Confirmation.check(
-                "All passkeys of the container ‘\(name)’ will be deleted: \(count). There is no copy.",
+                "All passkeys of the container ‘\(name)’ will be deleted: \(count). \(Confirmation.copies)",
                 isGiven: yes)
         }
     }

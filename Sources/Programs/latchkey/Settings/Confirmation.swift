@@ -2,7 +2,7 @@ import ArgumentParser
 import Latchkey
 import LatchkeyPresence
 
-/// The confirmation of a command that deletes a key or a secret of which there is no copy.
+/// The confirmation of a command that deletes a key or a secret of which Latchkey keeps no copy.
 ///
 /// At a terminal, each of them asks, unless the user passed `--yes`. Without a terminal, a command
 /// whose arguments name the object needs no confirmation; one that deletes objects without their
@@ -10,6 +10,8 @@ import LatchkeyPresence
 enum Confirmation {
     /// The help of `--yes`.
     static let help: ArgumentHelp = "Do not ask for confirmation."
+    /// The last sentence about a loss: copies of the store that the user made are out of reach.
+    static let copies = "Latchkey keeps no copy. A backup of the store may have one."
 
     /// Asks the user at the terminal to confirm the deletion.
     ///

@@ -102,7 +102,7 @@ extension VaultCommand {
             let session = try await VaultSession(name, in: context)
             try session.checkPresent()
             try await Confirmation.check(
-                "The secret of the vault ‘\(session.key)’ will be deleted. There is no copy.",
+                "The secret of the vault ‘\(session.key)’ will be deleted. \(Confirmation.copies)",
                 isNamed: name != nil, isGiven: yes)
             let report = VaultReport(try await session.vault.reset())
             return await context.afterRevoking(report, in: session.space.records)
