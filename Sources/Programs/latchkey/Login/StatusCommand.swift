@@ -47,8 +47,8 @@ struct StatusReport: Report {
     let clientID: String?
     /// Whether both match the configuration.
     let isConfiguredServer: Bool?
-    /// The number of keys that latchkey-agent offers.
-    let sshKeys: Int
+    /// The number of keys that latchkey-agent offers; absent in the reports of other commands.
+    let sshKeys: Int?
     private let warning: String?
 
     private enum CodingKeys: String, CodingKey {
@@ -59,7 +59,7 @@ struct StatusReport: Report {
     }
 
     /// - Parameter settings: The settings with the configured server.
-    init(_ status: ContainerStatus, _ settings: ProgramSettings, sshKeys: Int) {
+    init(_ status: ContainerStatus, _ settings: ProgramSettings, sshKeys: Int? = nil) {
         self.sshKeys = sshKeys
         server = status.server?.address
         clientID = status.server?.clientID
@@ -101,7 +101,8 @@ struct StatusReport: Report {
                     biometricEnabled ? Layout.Cell("enabled", .good) : "not enabled"
                 ),
                 ("Session", isActive ? Layout.Cell("logged in", .good) : "none"),
-                ("Server", address), ("SSH keys", sshKeys > 0 ? Layout.Cell("\(sshKeys)") : nil),
+                ("Server", address),
+                ("SSH keys", sshKeys.flatMap { $0 > 0 ? Layout.Cell("\($0)") : nil }),
             ]
         ).then(Layout(notes.joined(separator: "\n")))
     }
