@@ -26,14 +26,14 @@ struct RefreshAnswer: Codable, Sendable {
 }
 
 extension RefreshAnswer {
-    /// - Throws: `KeystoreError` with code `damaged`.
+    /// - Throws: `KeystoreError` with code `unsupported`: the bytes were authenticated.
     init(_ bytes: SecretBytes, id: String) throws(KeystoreError) {
         guard
             let answer = bytes.withUnsafeBytes({
                 try? JSONDecoder().decode(Self.self, from: Data($0))
             }),
             answer.token.id == id
-        else { throw .damaged("the server's latest response can't be read") }
+        else { throw .otherFormat("the server's latest response") }
         self = answer
     }
 

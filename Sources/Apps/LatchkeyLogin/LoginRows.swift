@@ -78,7 +78,7 @@ struct LoginRows: Sendable {
             }
             )
         else {
-            throw KeystoreError.damaged("the stored session can't be read")
+            throw KeystoreError.otherFormat("the stored session")
         }
         return session
     }

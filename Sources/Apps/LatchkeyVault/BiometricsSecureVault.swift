@@ -20,7 +20,7 @@ public struct BiometricsSecureVault<Credentials: Codable & Sendable>: Sendable {
     ///
     /// - Throws: `KeystoreError`; `wrongState` after the vault was locked, `conflict` if its
     ///   protection was changed or it was reset, `damaged` if another program changed the stored
-    ///   value.
+    ///   value, `invalidInput` if the program stored a value of another type.
     public func read() throws(KeystoreError) -> Credentials {
         try checkOpen()
         return try slot.read(in: session)
@@ -115,8 +115,8 @@ public struct LockedBiometricsSecureVault<Credentials: Codable & Sendable>: Send
     ///
     /// - Throws: `KeystoreError`, and the vault stays locked: `cancelled`, `wrongProof`,
     ///   `lockedOut`, `unavailable`, `invalidated`, `wrongDevice`; `damaged` if another program
-    ///   changed the stored value; `conflict` if the vault has changed its state; ``failure``, if
-    ///   there is one.
+    ///   changed the stored value; `invalidInput` if the value is intact and has another type;
+    ///   `conflict` if the vault has changed its state; ``failure``, if there is one.
     public func unlock() async throws(KeystoreError) -> BiometricsSecureVault<Credentials> {
         try await slot.unlock(existingRecord())
     }

@@ -28,10 +28,12 @@ extension Vault {
     /// The vault's key.
     public var key: String { slot.key }
 
-    /// Whether the vault is stored with biometrics, locked or not.
+    /// Whether the vault is stored with biometrics, locked or not. False if that is not known: see
+    /// ``LockedBiometricsSecureVault/failure``.
     public var biometricsEnabled: Bool {
         switch self {
-        case .biometrics, .locked: true
+        case .biometrics: true
+        case .locked(let vault): vault.record != nil || vault.slot.isStoredWithBiometrics
         case .empty, .emptyWithBiometrics, .keychain, .keychainUpgradable: false
         }
     }

@@ -4,8 +4,8 @@ public import Latchkey
 /// Each comes with the code `wrongState`; see `KeystoreError.vaultCode`.
 ///
 /// Its other cases are codes of `KeystoreError`: `notAvailable` is `unavailable`, `unsupported`,
-/// `notEnrolled` or `passcodeNotSet`, and `retrievalFailure` is `damaged`, `invalidated` or
-/// `wrongDevice`. Any other code of a call that stores is `storingFailure`.
+/// `notEnrolled` or `passcodeNotSet`, and `retrievalFailure` is `damaged`, `invalidated`,
+/// `wrongDevice`, or `invalidInput` for a value of another type. Any other code of a call that stores is `storingFailure`.
 public enum VaultErrorCode: String, Hashable, Sendable {
     /// Nothing is stored.
     case notEnabled

@@ -58,6 +58,17 @@ struct VaultSlot<Credentials: Codable & Sendable>: Sendable {
     /// Whether biometrics are available now.
     var isUserVerificationAvailable: Bool { space?.isUserVerificationAvailable ?? false }
 
+    /// Whether a value is stored with biometrics, readable or not; false if that is not known.
+    var isStoredWithBiometrics: Bool {
+        guard let (space, row) = try? spaceAndRow() else { return false }
+        do throws(KeystoreError) {
+            return try space.record(of: row).map { $0.protection != .device } ?? false
+        } catch {
+            // Another program replaced a value with biometrics.
+            return error.code == .damaged
+        }
+    }
+
     func spaceAndRow() throws(KeystoreError) -> (space: VaultSpace, row: VaultRow) {
         guard let space else {
             throw KeystoreError(
@@ -86,17 +97,25 @@ struct VaultSlot<Credentials: Codable & Sendable>: Sendable {
         return try decode(payload)
     }
 
+    /// The credentials in a payload that was authenticated: if they cannot be decoded, the value is
+    /// intact, and the program names another type than the one that stored it.
     func decode(_ payload: SecretBytes?) throws(KeystoreError) -> Credentials {
-        guard
-            let credentials = try? payload?.withUnsafeBytes({
+        guard let payload else { throw named("read", .damaged("the record has no value")) }
+        do {
+            return try payload.withUnsafeBytes {
                 try JSONDecoder().decode(Envelope.self, from: Data($0))
-            }).value
-        else {
+            }.value
+        } catch {
             throw named(
-                "read", .damaged("the stored value does not have the type that the program expects")
-            )
+                "read",
+                KeystoreError(
+                    code: .invalidInput,
+                    reason:
+                        "the stored value is intact, and has another type than this program reads",
+                    recovery:
+                        "Use the program, in the version, that stored the value. Nothing was changed. A new version of a program must also read the type of the earlier one."
+                ))
         }
-        return credentials
     }
 
     func encode(_ credentials: Credentials) throws(KeystoreError) -> SecretBytes {

@@ -178,8 +178,9 @@ public enum VaultFactory<Credentials: Codable & Sendable> {
     /// Reads one row, and decodes it if its key is open. Does not prompt, use the hardware or
     /// change anything. It never throws, and returns an empty vault only if there is no row. If the
     /// value cannot be read, it returns a locked vault with a
-    /// ``LockedBiometricsSecureVault/failure``: `damaged` for a changed row or a value of another
-    /// type, `wrongState` for a vault without biometrics while the space is not open.
+    /// ``LockedBiometricsSecureVault/failure``: `damaged` for a changed row, `invalidInput` for an
+    /// intact value of another type, `wrongState` for a vault without biometrics while the space is
+    /// not open.
     ///
     /// - Parameter key: 1 to 64 bytes of UTF-8 without control and invisible characters.
     public static func retrieveVault(key: String) -> Vault<Credentials> {

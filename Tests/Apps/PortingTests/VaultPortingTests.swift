@@ -71,9 +71,9 @@ struct VaultPortingTests {
         app.start()
         #expect(app.shown == "locked")
         guard case .locked(let unreadable) = vault() else { throw Unexpected() }
-        #expect(unreadable.failure?.code == .damaged)
+        #expect(unreadable.failure?.code == .invalidInput)
         let failure = await #expect(throws: KeystoreError.self) { try await unreadable.unlock() }
-        #expect(failure?.code == .damaged)
+        #expect(failure?.code == .invalidInput)
         #expect(
             try VaultFactory<OldCredentials>.retrieveVault(key: "my_app_credentials").credentials
                 .username == "jane")

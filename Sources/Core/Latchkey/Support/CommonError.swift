@@ -35,7 +35,7 @@ public enum CommonErrorCode: String, LatchkeyErrorCode, CaseIterable {
     case conflict
     /// This hardware or version does not support the operation.
     case unsupported
-    /// An argument is out of its bounds.
+    /// An argument is out of its bounds, or names another type than that of the stored value.
     case invalidInput
     /// The call does not fit the present state.
     case wrongState
@@ -56,6 +56,15 @@ extension CommonError {
             recovery:
                 "Nothing was changed. Restore the store from a backup, or delete the damaged entry.",
             underlying: underlying)
+    }
+
+    /// An error for a stored value that was authenticated, so that this library wrote it, and that
+    /// this version cannot read.
+    package static func otherFormat(_ value: String) -> CommonError {
+        CommonError(
+            code: .unsupported,
+            reason: "\(value) is intact, and another version of Latchkey wrote it",
+            recovery: "Nothing was changed. Use the version of the program that wrote it.")
     }
 
     package static func invalidInput(_ reason: String) -> CommonError {
