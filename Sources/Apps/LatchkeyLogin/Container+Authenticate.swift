@@ -11,7 +11,8 @@ extension Container {
     /// and a challenge that expired during the prompt is not used. A server that lost the challenge
     /// accepts a second attempt with a new one. The accepted PIN is used for it again; a finger is
     /// read again. If that fails too, and the clocks agree, the server does not know the key. The
-    /// key is then removed.
+    /// key is then removed. If the server has also ended the session, as for a lost device, the
+    /// session on this device ends.
     ///
     /// - Parameter reason: The reason in the prompt, as the end of "APPLICATION asks for your PIN
     ///   to …". If nil, it names the server.
@@ -72,6 +73,7 @@ extension Container {
         // Without the server's time, a wrong clock may be the cause.
         guard clock != nil else { throw error }
         try await forget(stored)
+        await askForSession()
         throw LoginError.identityNotFound(
             "Log in another way, then enable biometric login again.", error.details)
     }
@@ -119,6 +121,13 @@ extension Container {
             _ = try? await rows.applyUnlessChanged([change], for: prompt("log in to"))
         }
         return result
+    }
+
+    /// Ends the session on this device if the server has ended it: who removed the key may have
+    /// revoked the device. The next operation repeats a request that fails.
+    private func askForSession() async {
+        session?.access = nil
+        _ = try? await refreshedSession()
     }
 
     /// Removes a key that the server does not know. The verified row of the key names this server.

@@ -3,6 +3,10 @@ public import Latchkey
 public import LatchkeyJOSE
 
 /// The registered devices of one project, with their keys and users.
+///
+/// The registry has no sessions. A device that its user has lost also holds the user's login: end
+/// those of its sessions that began with a password, too, or it registers another key with them
+/// (<doc:StoringDevices>).
 public protocol DeviceRegistry: Sendable {
     /// Registers a device.
     ///
@@ -16,7 +20,7 @@ public protocol DeviceRegistry: Sendable {
     /// Returns a user's devices, oldest first.
     func devices(of userID: String) async throws -> [RegisteredDevice]
 
-    /// Removes a device of a user.
+    /// Removes a device of a user. Ends no session; see ``DeviceRegistry``.
     ///
     /// - Returns: The removed device; nil if the user has no device of this name.
     func remove(kid: KeyID, of userID: String) async throws -> RegisteredDevice?
@@ -156,36 +160,42 @@ public struct DatabaseDeviceRegistry: DeviceRegistry {
     ]
 
     public func add(_ device: RegisteredDevice) async throws {
-        _ = try await add(device, limit: .max)
+        try await database.write { try add(device, in: $0) }
+    }
+
+    /// Registers a device in a transaction of the registry's database: the one that confirms that
+    /// the session still exists which requests it.
+    ///
+    /// - Throws: ``BiometricRequestError`` with code `duplicateKeyID`. Let the transaction fail.
+    public func add(_ device: RegisteredDevice, in connection: any SQLConnection) throws {
+        _ = try add(device, limit: .max, in: connection)
     }
 
     /// Registers a device of a user that has fewer devices than the limit.
     ///
     /// - Returns: false if the user has that many.
     /// - Throws: ``BiometricRequestError`` with code `duplicateKeyID`.
-    package func add(_ device: RegisteredDevice, limit: Int) async throws -> Bool {
+    package func add(
+        _ device: RegisteredDevice, limit: Int, in connection: any SQLConnection
+    ) throws -> Bool {
         let jwk = try CanonicalJSON.text(device.key.jwk(kid: device.kid))
         let info = try CanonicalJSON.text(device.info.json)
         let attestation = try device.attestation.map { try CanonicalJSON.text($0) }
-        let project = project
-        let inserted = try await database.write { database -> Int? in
-            try database.lock("latchkey devices of \(device.userID)")
-            let count = try database.row(
-                """
-                SELECT COUNT(*) AS count FROM latchkey_device
-                WHERE project = \(project) AND user_id = \(device.userID)
-                """)
-            guard try count?.integer("count") ?? 0 < limit else { return nil }
-            return try database.execute(
-                """
-                INSERT INTO latchkey_device (
-                    project, kid, id, user_id, jwk, device_info, created_at, attestation
-                ) VALUES (\(project), \(device.kid.rawValue), \(device.id), \(device.userID), \(jwk), \(info),
-                    \(device.createdAt.timeIntervalSince1970), \(attestation))
-                ON CONFLICT (project, kid) DO NOTHING
-                """)
-        }
-        guard let inserted else { return false }
+        try connection.lock("latchkey devices of \(device.userID)")
+        let count = try connection.row(
+            """
+            SELECT COUNT(*) AS count FROM latchkey_device
+            WHERE project = \(project) AND user_id = \(device.userID)
+            """)
+        guard try count?.integer("count") ?? 0 < limit else { return false }
+        let inserted = try connection.execute(
+            """
+            INSERT INTO latchkey_device (
+                project, kid, id, user_id, jwk, device_info, created_at, attestation
+            ) VALUES (\(project), \(device.kid.rawValue), \(device.id), \(device.userID), \(jwk), \(info),
+                \(device.createdAt.timeIntervalSince1970), \(attestation))
+            ON CONFLICT (project, kid) DO NOTHING
+            """)
         guard inserted == 1 else {
             throw BiometricRequestError(.duplicateKeyID, "the key ID is registered already")
         }
@@ -201,23 +211,46 @@ public struct DatabaseDeviceRegistry: DeviceRegistry {
     }
 
     public func remove(kid: KeyID, of userID: String) async throws -> RegisteredDevice? {
-        let project = project
-        return try await database.write {
-            try $0.row(
-                """
-                DELETE FROM latchkey_device
-                WHERE project = \(project) AND kid = \(kid.rawValue) AND user_id = \(userID) RETURNING *
-                """
-            ).map(Self.device)
-        }
+        try await database.write { try remove(kid: kid, of: userID, in: $0) }
     }
 
-    /// Removes the device with this ID, of any user, in a transaction of the registry's database.
+    /// Removes a device of a user in a transaction of the registry's database: the one that ends
+    /// the user's sessions that can be on the device.
     ///
-    /// - Returns: Whether there was one.
-    package func remove(id: String, in connection: any SQLConnection) throws -> Bool {
+    /// - Returns: The removed device; nil if the user has no device of this name.
+    public func remove(kid: KeyID, of userID: String, in connection: any SQLConnection) throws
+        -> RegisteredDevice?
+    {
+        try connection.row(
+            """
+            DELETE FROM latchkey_device
+            WHERE project = \(project) AND kid = \(kid.rawValue) AND user_id = \(userID) RETURNING *
+            """
+        ).map(Self.device)
+    }
+
+    /// Removes the device with this ID, in a transaction of the registry's database.
+    ///
+    /// - Parameter userID: The user who must own it; nil for any.
+    /// - Returns: The user's ID; nil if there was none.
+    package func remove(id: String, of userID: String? = nil, in connection: any SQLConnection)
+        throws -> String?
+    {
+        let owned: SQLText = userID.map { "user_id = \($0)" } ?? "TRUE"
+        return try connection.row(
+            """
+            DELETE FROM latchkey_device WHERE project = \(project) AND id = \(id) AND \(owned)
+            RETURNING user_id
+            """
+        )?.text("user_id")
+    }
+
+    /// Removes the devices of a user, in a transaction of the registry's database.
+    ///
+    /// - Returns: Their number.
+    package func removeAll(of userID: String, in connection: any SQLConnection) throws -> Int {
         try connection.execute(
-            "DELETE FROM latchkey_device WHERE project = \(project) AND id = \(id)") == 1
+            "DELETE FROM latchkey_device WHERE project = \(project) AND user_id = \(userID)")
     }
 
     /// Returns the device with this ID, of any user, in a transaction of the registry's database.

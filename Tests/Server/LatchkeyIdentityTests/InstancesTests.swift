@@ -159,6 +159,28 @@ struct InstancesTests {
         }
     }
 
+    @Test func `of a revocation and 50 set-ups with a session, no device is left`() async throws {
+        let instances = try await Self.instances(on: PostgreSQLServer.shared.database())
+        let user = try await instances[0].users.add(
+            username: "alice", password: TestServer.password)
+        for _ in 1...5 {
+            let grant = Self.grant(of: user)
+            let session = try #require(
+                try await instances[0].grants.insert(
+                    grant, provenBy: .password, tokens: Self.tokens(grant)))
+            try await instances[0].devices.add(Self.device(of: user, at: instances[0].clock.now))
+            let revocation = Task { try await instances[0].revocation.revokeAll(of: user.id) }
+            _ = try await Self.winners(instances) { instance in
+                let device = try Self.device(of: user, at: instance.clock.now)
+                return try await instance.grants.write(for: session) {
+                    try instance.devices.add(device, in: $0)
+                } != nil
+            }
+            #expect(try await revocation.value >= 1)
+            #expect(try await instances[1].devices.devices(of: user.id).isEmpty)
+        }
+    }
+
     @Test func `instances that start at the same time migrate once and share keys`() async throws {
         let address = try await PostgreSQLServer.shared.database()
         let keys = try await withThrowingTaskGroup(of: String?.self) { group in
@@ -182,8 +204,10 @@ struct InstancesTests {
         let user = try await instances[0].users.add(
             username: "alice", password: TestServer.password)
         let winners = try await Self.winners(instances) { instance in
-            try await instance.devices.add(
-                Self.device(of: user, at: instance.clock.now), limit: 2)
+            let device = try Self.device(of: user, at: instance.clock.now)
+            return try await instance.database.write {
+                try instance.devices.add(device, limit: 2, in: $0)
+            }
         }
         #expect(winners == 2)
     }

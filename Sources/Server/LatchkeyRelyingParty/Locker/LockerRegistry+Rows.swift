@@ -3,13 +3,33 @@ internal import Latchkey
 internal import LatchkeyJOSE
 
 extension LockerRegistry {
-    /// Deletes the enrolment with this ID, of any user, in a transaction of the registry's database.
+    /// Deletes the enrolment with this ID, in a transaction of the registry's database.
     ///
-    /// - Returns: Whether there was one.
-    package func remove(id: String, in connection: any SQLConnection) throws -> Bool {
+    /// - Parameter userID: The user who must own it; nil for any.
+    /// - Returns: The user's ID; nil if there was none.
+    package func remove(id: String, of userID: String? = nil, in connection: any SQLConnection)
+        throws -> String?
+    {
         try Self.lock(id, in: connection)
-        return try connection.execute(
-            "DELETE FROM latchkey_locker_enrolment WHERE project = \(project) AND id = \(id)") == 1
+        let owned: SQLText = userID.map { "user_id = \($0)" } ?? "TRUE"
+        return try connection.row(
+            """
+            DELETE FROM latchkey_locker_enrolment
+            WHERE project = \(project) AND id = \(id) AND \(owned) RETURNING user_id
+            """
+        )?.text("user_id")
+    }
+
+    /// Deletes the enrolments of a user, in a transaction of the registry's database.
+    ///
+    /// - Returns: Their number.
+    package func removeAll(of userID: String, in connection: any SQLConnection) throws -> Int {
+        try connection.rows(
+            """
+            SELECT id FROM latchkey_locker_enrolment
+            WHERE project = \(project) AND user_id = \(userID) ORDER BY id
+            """
+        ).count { try remove(id: $0.text("id"), of: userID, in: connection) != nil }
     }
 
     static let revoked = LockerRequestError(.enrolmentRevoked, "there is no such enrolment")

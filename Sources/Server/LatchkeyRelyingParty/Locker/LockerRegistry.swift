@@ -148,38 +148,46 @@ public struct LockerRegistry: Sendable {
     /// - Throws: ``LockerRequestError`` with code `enrolmentLimit` if the user has this many
     ///   already, or `keyTaken` if the device key is enrolled already.
     public func add(_ enrolment: LockerEnrolment, shares: LevelShares?, limit: Int) async throws {
+        try await database.write { try add(enrolment, shares: shares, limit: limit, in: $0) }
+    }
+
+    /// Enrols a device, as ``add(_:shares:limit:)``, in a transaction of the registry's database:
+    /// the one that confirms that the session still exists which requests it. If it throws, let the
+    /// transaction fail.
+    public func add(
+        _ enrolment: LockerEnrolment, shares: LevelShares?, limit: Int,
+        in connection: any SQLConnection
+    ) throws {
         try Self.requireDistinctKeys(enrolment)
         let jwk = try CanonicalJSON.text(
             JWK(enrolment.deviceKey.publicKey, kid: enrolment.deviceKey.kid))
         let info = try CanonicalJSON.text(enrolment.info.json)
         let sealed = try shares.map { try seal.seal($0, of: enrolment.id) }
         let attestation = try enrolment.deviceKey.attestation.map { try CanonicalJSON.text($0) }
-        try await database.write { database in
-            try database.lock("latchkey enrolments of \(enrolment.userID)")
-            guard try count(of: enrolment.userID, in: database) < limit else {
-                throw LockerRequestError(
-                    .enrolmentLimit, "the user has \(limit) enrolments already")
-            }
-            let (key, created) = (
-                enrolment.deviceKey.kid.rawValue, enrolment.createdAt.timeIntervalSince1970
-            )
-            let inserted = try database.execute(
-                """
-                INSERT INTO latchkey_locker_enrolment (
-                    id, project, user_id, client_id, kid, jwk, device_info, background_share, active_share, created_at,
-                    last_used_at, attestation
-                ) VALUES (
-                    \(enrolment.id), \(project), \(enrolment.userID), \(enrolment.clientID), \(key), \(jwk), \(info),
-                    \(sealed?.background), \(sealed?.active), \(created),
-                    \(enrolment.lastUsedAt?.timeIntervalSince1970), \(attestation)
-                ) ON CONFLICT (id) DO NOTHING
-                """)
-            guard inserted == 1 else {
-                throw LockerRequestError(.keyTaken, "the device key is enrolled already")
-            }
-            for key in enrolment.easyAccessKeys {
-                try Self.insert(key, of: enrolment.id, in: database)
-            }
+        try connection.lock("latchkey enrolments of \(enrolment.userID)")
+        guard try count(of: enrolment.userID, in: connection) < limit else {
+            throw LockerRequestError(
+                .enrolmentLimit, "the user has \(limit) enrolments already")
+        }
+        let (key, created) = (
+            enrolment.deviceKey.kid.rawValue, enrolment.createdAt.timeIntervalSince1970
+        )
+        let inserted = try connection.execute(
+            """
+            INSERT INTO latchkey_locker_enrolment (
+                id, project, user_id, client_id, kid, jwk, device_info, background_share, active_share, created_at,
+                last_used_at, attestation
+            ) VALUES (
+                \(enrolment.id), \(project), \(enrolment.userID), \(enrolment.clientID), \(key), \(jwk), \(info),
+                \(sealed?.background), \(sealed?.active), \(created),
+                \(enrolment.lastUsedAt?.timeIntervalSince1970), \(attestation)
+            ) ON CONFLICT (id) DO NOTHING
+            """)
+        guard inserted == 1 else {
+            throw LockerRequestError(.keyTaken, "the device key is enrolled already")
+        }
+        for key in enrolment.easyAccessKeys {
+            try Self.insert(key, of: enrolment.id, in: connection)
         }
     }
 
@@ -311,16 +319,23 @@ public struct LockerRegistry: Sendable {
 
     /// Deletes an enrolment, its keys and its shares.
     ///
+    /// Sessions that began with the user's password do not end. If the user has lost the device,
+    /// end them too, or the device is enrolled again with one (<doc:StoringDevices>).
+    ///
     /// - Returns: Whether there was such an enrolment.
     @discardableResult
     public func remove(_ enrolment: LockerEnrolment) async throws -> Bool {
-        try await database.write { database in
-            try Self.lock(enrolment.id, in: database)
-            return try database.execute(
-                """
-                DELETE FROM latchkey_locker_enrolment
-                WHERE project = \(project) AND id = \(enrolment.id) AND user_id = \(enrolment.userID)
-                """) == 1
-        }
+        try await database.write { try remove(enrolment, in: $0) }
+    }
+
+    /// Deletes an enrolment, its keys and its shares in a transaction of the registry's database:
+    /// the one that ends the user's sessions that can be on the device.
+    ///
+    /// - Returns: Whether there was such an enrolment.
+    @discardableResult
+    public func remove(_ enrolment: LockerEnrolment, in connection: any SQLConnection) throws
+        -> Bool
+    {
+        try remove(id: enrolment.id, of: enrolment.userID, in: connection) != nil
     }
 }

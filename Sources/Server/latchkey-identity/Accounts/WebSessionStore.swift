@@ -10,6 +10,8 @@ struct WebSessionStore: Sendable {
     let clock: WallClock
 
     struct Session: Sendable {
+        /// SHA-256 of the cookie's value.
+        let digest: Data
         let user: User
         /// Seconds since 1970.
         let authTime: Double
@@ -47,16 +49,17 @@ struct WebSessionStore: Sendable {
 
     func session(_ token: String) async throws -> Session? {
         let clock = clock
+        let digest = OpaqueToken.digest(token)
         return try await database.read { database in
             let session = try database.row(
                 """
                 SELECT user_id, grant_id, auth_time FROM web_session
-                WHERE digest = \(OpaqueToken.digest(token)) AND expires_at > \(clock.timestamp(in: database))
+                WHERE digest = \(digest) AND expires_at > \(clock.timestamp(in: database))
                 """)
             guard let session, let user = try User.user(id: session.text("user_id"), in: database)
             else { return nil }
             return Session(
-                user: user, authTime: try session.real("auth_time"),
+                digest: digest, user: user, authTime: try session.real("auth_time"),
                 grantID: try session.optionalText("grant_id"))
         }
     }

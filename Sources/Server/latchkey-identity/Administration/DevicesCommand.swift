@@ -23,15 +23,23 @@ struct DevicesCommand: AsyncParsableCommand {
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "list",
-            abstract: "List a user's devices with their proof of hardware, one line of JSON each.")
+            abstract: """
+                List a user's devices with their proof of hardware, or without a user the approval keys of presence brokers, \
+                one line of JSON each.
+                """)
 
         @OptionGroup var options: Options
 
         @Option(help: "The user's name.")
-        var user: String
+        var user: String?
 
         func run() async throws {
-            guard let lines = try await options.devices().lines(of: user) else {
+            let devices = try await options.devices()
+            guard let user else {
+                for line in try await devices.brokers() { print(try CanonicalJSON.text(line)) }
+                return
+            }
+            guard let lines = try await devices.lines(of: user) else {
                 throw NotFound("user", user)
             }
             for line in lines { print(try CanonicalJSON.text(line)) }
@@ -40,16 +48,22 @@ struct DevicesCommand: AsyncParsableCommand {
 
     struct Revoke: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "revoke", abstract: "Remove the key of a device, and end its sessions.",
-            discussion:
-                "The device cannot log in or open its locker until its user sets it up again.")
+            commandName: "revoke",
+            abstract: "Remove the key of a device, and end the sessions that can be on it.",
+            discussion: """
+                The device cannot log in or open its locker until its user sets it up again, after a login with the password. It \
+                can have any session that began with a password, so all of these end. Those of other devices' keys stay, unless \
+                all devices of the user are revoked.
+
+                After the removal of a presence broker's approval key, keys that need its approval do not meet a requirement.
+                """)
 
         @OptionGroup var options: Options
 
-        @Argument(help: "The device's ID.")
+        @Argument(help: "The ID of the device, or of the approval key, as devices list prints it.")
         var id: String?
 
-        @Option(help: "Revoke all devices of this user.")
+        @Option(help: "Revoke all devices of this user, and end all sessions.")
         var user: String?
 
         func validate() throws {

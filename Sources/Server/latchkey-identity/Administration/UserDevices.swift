@@ -1,8 +1,10 @@
 import FoundationEssentials
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyRelyingParty
 
-/// The devices of users, with biometric login and with the locker, and their sessions.
+/// The devices of users, with biometric login and with the locker, and their sessions; and the
+/// presence brokers' approval keys.
 struct UserDevices: Sendable {
     /// A device, as `devices list` prints it. Times are in ISO 8601.
     struct Line: Encodable, Sendable {
@@ -23,17 +25,39 @@ struct UserDevices: Sendable {
         let proof: String?
         /// The lowest requirement that the proof met; nil without a proof.
         let level: String?
+        /// The Names of the approval keys whose approval opens the key; nil without one.
+        let approvalKeys: [String]?
+    }
+
+    /// The approval key of a presence broker, as `devices list` prints it.
+    struct Broker: Encodable, Sendable {
+        /// The key's Name, 68 hexadecimal digits.
+        let id: String
+        let kind = "broker"
+        /// The first enrolment.
+        let createdAt: String
     }
 
     private let database: any SQLDatabase
     private let devices: DatabaseDeviceRegistry
     private let enrolments: LockerRegistry
+    private let approvalKeys: DatabaseApprovalKeyRegistry
 
     init(_ database: any SQLDatabase, project: String) async throws {
         self.database = database
         devices = DatabaseDeviceRegistry(database, project: project)
         enrolments = try await LockerServices.registry(
             database, project: project, SecretStore(database: database, cipher: nil))
+        approvalKeys = DatabaseApprovalKeyRegistry(database)
+    }
+
+    /// The presence brokers' approval keys, oldest first.
+    func brokers() async throws -> [Broker] {
+        try await approvalKeys.all().map {
+            Broker(
+                id: AttestationConfiguration.text($0.name),
+                createdAt: Date(timeIntervalSince1970: $0.enrolledAt).formatted(.iso8601))
+        }
     }
 
     /// A user's devices, oldest first; nil if there is no such user.
@@ -59,24 +83,26 @@ struct UserDevices: Sendable {
             }
     }
 
-    /// Removes the key of a device and ends its sessions.
+    /// Revokes a device (``DeviceRevocation``), or removes the approval key of this Name.
     ///
-    /// - Returns: Whether there was such a device.
+    /// - Returns: Whether there was such a device or approval key.
     func revoke(_ id: String) async throws -> Bool {
-        try await database.write { [devices, enrolments] database in
-            let wasDevice = try devices.remove(id: id, in: database)
-            return try enrolments.remove(id: id, in: database) || wasDevice
+        if let name = AttestationConfiguration.name(id) {
+            return try await approvalKeys.remove(name)
         }
+        return try await revocation.revoke(id)
     }
 
-    /// Revokes all devices of a user.
+    /// Revokes all devices of a user, and ends all sessions.
     ///
     /// - Returns: Their number; nil if there is no such user.
     func revokeAll(of username: String) async throws -> Int? {
-        guard let lines = try await lines(of: username) else { return nil }
-        var count = 0
-        for line in lines where try await revoke(line.id) { count += 1 }
-        return count
+        guard let user = try await user(username) else { return nil }
+        return try await revocation.revokeAll(of: user.id)
+    }
+
+    private var revocation: DeviceRevocation {
+        DeviceRevocation(database: database, devices: devices, enrolments: enrolments)
     }
 
     private func user(_ username: String) async throws -> User? {
@@ -92,6 +118,12 @@ extension UserDevices.Line {
         self.init(
             id: id, kind: kind, username: user.username, userID: user.id, model: info.model,
             name: info.name, createdAt: createdAt.formatted(.iso8601),
-            lastUsedAt: lastUsedAt?.formatted(.iso8601), proof: proof?.text, level: proof?.level)
+            lastUsedAt: lastUsedAt?.formatted(.iso8601), proof: proof?.text, level: proof?.level,
+            approvalKeys: proof.flatMap(Self.names))
+    }
+
+    private static func names(_ proof: AttestationRecord) -> [String]? {
+        let names = proof.approvalKeys.compactMap { Base64URL.decode($0) }
+        return names.isEmpty ? nil : names.map(AttestationConfiguration.text)
     }
 }

@@ -26,7 +26,7 @@ struct AuthorizeEndpoint: Sendable {
                 authorization.isSatisfied(by: session, now: now)
             {
                 return try await redirect(
-                    authorization, user: session.user, authTime: session.authTime)
+                    authorization, user: session.user, authTime: session.authTime, in: session)
             }
             if authorization.prompts.contains(.none) {
                 throw authorization.failure("login_required", "the user has to log in")
@@ -84,14 +84,16 @@ struct AuthorizeEndpoint: Sendable {
         }
     }
 
-    /// - Parameter continued: The ID of the grant that the login continues; nil for a new one.
+    /// - Parameters:
+    ///   - continued: The ID of the grant that the login continues; nil for a new one.
+    ///   - session: The browser's session that replaces a login.
     private func redirect(
         _ authorization: AuthorizationRequest, user: User, authTime: Double,
-        continuing continued: String? = nil
+        continuing continued: String? = nil, in session: WebSessionStore.Session? = nil
     ) async throws -> Response {
         let code = OpaqueToken.alphanumeric()
         let now = services.clock.timestamp
-        try await services.grants.insert(
+        let isStored = try await services.grants.insert(
             AuthorizationCode(
                 digest: OpaqueToken.digest(code),
                 grantID: continued ?? UUID().uuidString.lowercased(),
@@ -102,7 +104,11 @@ struct AuthorizeEndpoint: Sendable {
                 nonce: authorization.nonce, keyThumbprint: authorization.keyThumbprint,
                 authTime: authTime,
                 expiresAt: now + AuthorizationCode.lifetime,
-                isUsed: false, isReauthentication: continued != nil))
+                isUsed: false, isReauthentication: continued != nil),
+            for: session)
+        guard isStored else {
+            throw authorization.failure("login_required", "the user has to log in")
+        }
         return try .seeOther(
             authorization.redirectURI.adding(
                 [("code", code)] + identification(state: authorization.state)))

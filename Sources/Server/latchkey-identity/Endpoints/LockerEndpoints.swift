@@ -14,6 +14,9 @@ struct LockerEndpoints: Sendable {
     /// The members of a request to enable easy access, in an error.
     private static let countersigned = "the members assertion and device_signature, both strings"
 
+    private static let noSession = OAuthError.invalidToken(
+        "the access token is unknown or has expired")
+
     private struct Answer: Encodable {
         let enrolment_id: String?
         let level_shares: [String: String]?
@@ -51,8 +54,11 @@ struct LockerEndpoints: Sendable {
             info: proof.info,
             createdAt: services.clock.now)
         let shares = locker.configuration.levelShares ? LevelShares() : nil
-        try await locker.registry.add(
-            enrolment, shares: shares, limit: locker.configuration.maximumEnrolments)
+        let added: Void? = try await services.grants.write(for: session) { [locker] in
+            try locker.registry.add(
+                enrolment, shares: shares, limit: locker.configuration.maximumEnrolments, in: $0)
+        }
+        guard added != nil else { throw Self.noSession }
         context.logger.notice("device enrolled", metadata: ["enrolment": "\(enrolment.id)"])
         let answer = Answer(enrolment_id: enrolment.id, level_shares: shares?.bothReleased)
         return try .json(answer, status: .created)
@@ -143,7 +149,7 @@ struct LockerEndpoints: Sendable {
     }
 
     /// POST `…/revoke`: deletes the enrolment and the sessions that easy or background access
-    /// created with it. Requires no session, accepts an assertion at any time, and succeeds when
+    /// created with it. The device gives up its own keys, so that its user stays logged in. Requires no session, accepts an assertion at any time, and succeeds when
     /// repeated.
     func revoke(_ request: Request, _ context: IdentityContext) async throws -> Response {
         try services.tokenLimit.require(context.network)
@@ -163,9 +169,7 @@ struct LockerEndpoints: Sendable {
         -> Session
     {
         try services.tokenLimit.require(context.network)
-        guard let session = try await services.session(of: request) else {
-            throw OAuthError.invalidToken("the access token is unknown or has expired")
-        }
+        guard let session = try await services.session(of: request) else { throw Self.noSession }
         guard session.grant.hasFullAccess else {
             throw OAuthError.insufficientScope(Scope.fullAccess)
         }

@@ -50,6 +50,9 @@ struct SessionEndpoints: Sendable {
 
     /// POST `/api/identity/biometric/remove`, body `{"kid": …}`: answers 200 with an empty body.
     ///
+    /// An app gives up its own key, whose name only the app knows: the sessions of this key end,
+    /// and its user stays logged in. ``DeviceRevocation`` is for a device that may be lost.
+    ///
     /// Answers `IdentityNotFound` for another user's identity, as for one that does not exist.
     func removeBiometric(_ request: Request, _ context: IdentityContext) async throws -> Response {
         try limitProofs(request, context)

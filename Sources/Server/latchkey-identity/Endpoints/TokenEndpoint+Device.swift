@@ -29,11 +29,10 @@ extension TokenEndpoint {
     private func setUp(
         _ request: BiometricRequest, _ http: Request, form: FormFields, client: ClientConfiguration
     ) async throws -> Response {
+        let ended = OAuthError(
+            status: 401, "invalid_grant", "biometric setup requires authenticated user")
         guard let session = try await services.session(of: http), session.grant.hasFullAccess
-        else {
-            throw OAuthError(
-                status: 401, "invalid_grant", "biometric setup requires authenticated user")
-        }
+        else { throw ended }
         // Revoking an enrolment ends its sessions, but would not remove an identity that such a
         // session added.
         guard session.grant.enrolmentID == nil else {
@@ -59,7 +58,11 @@ extension TokenEndpoint {
                 attestation, of: proof.key, named: proof.kid, challenge: request.challenge,
                 issuer: services.issuer, under: requirement)
         }
-        guard try await services.devices.add(device, limit: limit) else {
+        let isAdded = try await services.grants.write(for: session) { [services, device] in
+            try services.devices.add(device, limit: limit, in: $0)
+        }
+        guard let isAdded else { throw ended }
+        guard isAdded else {
             throw OAuthError.invalidRequest("a user may have at most \(limit) biometric identities")
         }
         return .empty()

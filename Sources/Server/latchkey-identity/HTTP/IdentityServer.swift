@@ -85,9 +85,7 @@ enum IdentityServer {
             router.get("/settings/locker") { request, _ in
                 try await settings.showLocker(request, locker)
             }
-            router.post("/settings/locker") { request, context in
-                try await settings.revokeEnrolment(request, context, locker)
-            }
+            router.post("/settings/locker", use: settings.revokeEnrolment)
         }
         return router
     }
@@ -105,6 +103,7 @@ struct IdentityServices: Sendable {
     let grants: GrantStore
     let challenges: any ChallengeStore
     let devices: DatabaseDeviceRegistry
+    let revocation: DeviceRevocation
     let verifier: BiometricRequestVerifier
     /// nil if the configuration disables the locker.
     let locker: LockerServices?
@@ -138,6 +137,8 @@ struct IdentityServices: Sendable {
         locker = try await LockerServices(
             configuration, database: database, challenges: challenges, secrets: secrets,
             clock: clock)
+        revocation = DeviceRevocation(
+            database: database, devices: devices, enrolments: locker?.registry)
         attestation = try await AttestationServices(
             configuration, database: database, secrets: secrets, clock: clock)
         grants = GrantStore(

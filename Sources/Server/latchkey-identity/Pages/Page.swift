@@ -176,12 +176,15 @@ struct DeviceList: Sendable {
         title: "Biometric login",
         lead: { "These devices can log in as <strong>\($0)</strong>." },
         empty: "No device is set up.", path: "biometric", button: "Remove",
-        consequence: "It is logged out, and needs a login in the browser.", action: "remove",
+        consequence: "It is logged out, and needs a login in the browser. \(loggedOut)",
+        action: "remove",
         done: "removed", member: "x_identity_id")
     static let locker = DeviceList(
         title: "Enrolled devices",
         lead: { "Apps on these devices keep data that only <strong>\($0)</strong> can open." },
         empty: "No device is enrolled.", path: "locker", button: "Revoke",
-        consequence: "Its data can never be opened again.", action: "revoke", done: "revoked",
-        member: "x_enrolment_id", needsLogin: true)
+        consequence: "Its data can never be opened again. \(loggedOut)", action: "revoke",
+        done: "revoked", member: "x_enrolment_id", needsLogin: true)
+    private static let loggedOut =
+        "All apps and browsers in which you logged in with your password are logged out, except this one."
 }

@@ -64,18 +64,9 @@ struct SettingsPages: Sendable {
         }
     }
 
-    /// Removes a device: `x_action=remove`, `x_identity_id`. Its sessions end.
+    /// Removes a device: `x_action=remove`, `x_identity_id` (``DeviceRevocation``).
     func removeBiometric(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        try await changeDevice(.biometric, request, context) { user, id in
-            guard
-                let device = try await services.devices.devices(of: user.id).first(where: {
-                    $0.id == id
-                }),
-                try await services.devices.remove(kid: device.kid, of: user.id) != nil
-            else { return false }
-            context.logger.notice("biometric identity removed", metadata: ["identity": "\(id)"])
-            return true
-        }
+        try await revoke(.biometric, "biometric identity removed", request, context)
     }
 
     /// The list of enrolled devices.
@@ -98,24 +89,13 @@ struct SettingsPages: Sendable {
         }
     }
 
-    /// Revokes an enrolment: `x_action=revoke`, `x_enrolment_id`. The device can no longer open its
-    /// locker, and its easy access and background sessions end.
+    /// Revokes an enrolment: `x_action=revoke`, `x_enrolment_id` (``DeviceRevocation``). The device
+    /// can no longer open its locker.
     ///
     /// A session that an app opened cannot: it proves a refresh token only, and the data would be
     /// lost.
-    func revokeEnrolment(
-        _ request: Request, _ context: IdentityContext, _ locker: LockerServices
-    ) async throws -> Response {
-        try await changeDevice(.locker, request, context) { user, id in
-            guard
-                let enrolment = try await locker.registry.enrolments(of: user.id).first(where: {
-                    $0.id == id
-                }),
-                try await locker.registry.remove(enrolment)
-            else { return false }
-            context.logger.notice("enrolment revoked", metadata: ["enrolment": "\(id)"])
-            return true
-        }
+    func revokeEnrolment(_ request: Request, _ context: IdentityContext) async throws -> Response {
+        try await revoke(.locker, "enrolment revoked", request, context)
     }
 
     private func showDevices(
@@ -131,12 +111,8 @@ struct SettingsPages: Sendable {
     }
 
     /// Handles the form of a list's device.
-    ///
-    /// - Parameter change: Changes the device with this ID. Returns false if the user has no such
-    ///   device.
-    private func changeDevice(
-        _ kind: DeviceList, _ request: Request, _ context: IdentityContext,
-        _ change: (User, String) async throws -> Bool
+    private func revoke(
+        _ kind: DeviceList, _ event: Logger.Message, _ request: Request, _ context: IdentityContext
     ) async throws -> Response {
         let form = try await request.form(context)
         let cookies = services.cookies(of: request)
@@ -146,12 +122,15 @@ struct SettingsPages: Sendable {
         guard form["x_action"] == kind.action, let id = form[kind.member] else {
             throw OAuthError.invalidRequest("x_action and \(kind.member) are required")
         }
-        guard try await change(session.user, id) else {
+        guard
+            try await services.revocation.revoke(id, of: session.user.id, requestedIn: session)
+        else {
             return Page.message(
                 title: "Device not found",
                 text: "The device was \(kind.done) already, or it is not yours."
             ).response(status: .notFound)
         }
+        context.logger.notice(event, metadata: ["device": "\(id)"])
         return .seeOther("/settings/\(kind.path)?\(kind.done)")
     }
 

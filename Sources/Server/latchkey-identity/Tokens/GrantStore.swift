@@ -243,8 +243,49 @@ struct GrantStore: Sendable {
         }
     }
 
-    func insert(_ code: AuthorizationCode) async throws {
-        try await database.write { try code.insert(in: $0) }
+    /// Stores a code.
+    ///
+    /// - Parameter session: The browser's session that gets it; nil if the user has logged in now.
+    /// - Returns: False, with nothing stored, if this session has ended.
+    @discardableResult
+    func insert(_ code: AuthorizationCode, for session: WebSessionStore.Session? = nil)
+        async throws -> Bool
+    {
+        try await database.write { database in
+            if let session {
+                let condition: SQLText = "digest = \(session.digest)"
+                guard try Self.lock("web_session", where: condition, in: database) else {
+                    return false
+                }
+            }
+            try code.insert(in: database)
+            return true
+        }
+    }
+
+    /// Stores what a session requested, if the session has not ended since. It cannot end until
+    /// the transaction ends.
+    ///
+    /// - Returns: The value of `body`; nil, without a call of it, if the session has ended.
+    func write<Value: Sendable>(
+        for session: Session, _ body: @escaping @Sendable (any SQLConnection) throws -> Value
+    ) async throws -> Value? {
+        let condition: SQLText = "id = \(session.grant.id)"
+        return try await database.write { database in
+            guard try Self.lock("offline_grant", where: condition, in: database) else { return nil }
+            return try body(database)
+        }
+    }
+
+    private static func lock(
+        _ table: SQLText, where condition: SQLText, in database: any SQLConnection
+    ) throws -> Bool {
+        let locking: SQLText =
+            switch database.dialect {
+            case .sqlite: ""
+            case .postgreSQL: "FOR KEY SHARE"
+            }
+        return try database.row("SELECT 1 FROM \(table) WHERE \(condition) \(locking)") != nil
     }
 
     /// The code, also if it was used; nil if it is expired or unknown.

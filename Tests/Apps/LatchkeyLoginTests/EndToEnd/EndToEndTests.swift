@@ -72,8 +72,13 @@ import Testing
                 try await presence.authenticateBiometric()
             }
             #expect(try await !presence.isBiometricEnabled())
-            // The session that was there is still there.
-            #expect(try await container.fetchUserInfo().userID == container.lastUserID)
+            // The server has ended the session of the login in the browser, too.
+            #expect(try await presence.sessionState == .noSession)
+            await #expect(throws: login(.unauthenticated)) {
+                try await presence.enableBiometric()
+            }
+            try await presence.authorize()
+            try await presence.enableBiometric()
         }
     }
 

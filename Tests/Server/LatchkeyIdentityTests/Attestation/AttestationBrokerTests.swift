@@ -65,11 +65,20 @@ import Testing
             let setup = try await server.setUp(
                 device, .finger(), in: tpm, certificates: certificates, bearer: bearer)
             #expect(setup.status == 200, "\(setup.body)")
-            #expect(try await server.authenticate(device).status == 200)
+            let session = try Tokens(await server.authenticate(device).success())
             // After the administrator removed the approval key, its fingers no longer count.
-            let registry = try #require(server.services.attestation?.registry)
-            #expect(try await registry.remove(tpm.approvalKeyName))
+            let name = AttestationConfiguration.text(tpm.approvalKeyName)
+            let devices = try await UserDevices(server.services.database, project: "latchkey")
+            #expect(try await devices.brokers().map(\.id) == [name])
+            #expect(try await devices.lines(of: "alice")?.map(\.approvalKeys) == [[name]])
+            #expect(try await devices.revoke(name))
+            #expect(try await !devices.revoke(name))
+            #expect(try await devices.brokers().isEmpty)
             try await server.authenticate(device).expectRefused(.unknownApprovalKey)
+            #expect(try await server.userInfo(session.access).status != 200)
+            #expect(try await server.refresh(#require(session.refresh)).status != 200)
+            // It is no revocation of the device.
+            try await server.userInfo(bearer).success()
         }
     }
 

@@ -44,12 +44,20 @@ struct DeviceLogin: Sendable {
     /// The challenge endpoint.
     func challenge() async throws -> Challenge { try await challenges.issue(.biometricRequest) }
 
-    /// The token endpoint, with a session: registers the device for the session's user.
-    func register(_ jwt: String, for userID: String) async throws {
+    /// The token endpoint, with a session: registers the device for the session's user. It fails if
+    /// the session has ended since: a revocation waits for this transaction.
+    func register(_ jwt: String, for userID: String, in sessionID: String) async throws {
         let proof = try await verifier.verifySetup(BiometricRequest(jwt), for: audience)
         let device = RegisteredDevice(
             kid: proof.kid, userID: userID, key: proof.key, info: proof.info, createdAt: Date())
-        try await devices.add(device)
+        try await database.write { connection in
+            let locked = try connection.rows(
+                "SELECT 1 FROM session WHERE id = \(sessionID) FOR KEY SHARE")
+            guard !locked.isEmpty else {
+                throw OAuthError(status: 401, "invalid_grant", "the session has ended")
+            }
+            try devices.add(device, in: connection)
+        }
     }
 
     /// The token endpoint, without a session: begins a session of the device's user. It fails if
@@ -66,11 +74,29 @@ struct DeviceLogin: Sendable {
         return device
     }
 
-    /// The removal endpoint, and the page with the user's devices. The foreign key ends the
-    /// sessions of the device.
+    /// The removal endpoint: an app gives up its own key. The foreign key ends the sessions of the
+    /// device.
     ///
     /// - Returns: Whether the user had the device. The removal endpoint answers 404 if not.
     func remove(_ kid: KeyID, of userID: String) async throws -> Bool {
         try await devices.remove(kid: kid, of: userID) != nil
+    }
+
+    /// The page with the user's devices: the user may have lost the device. Any session that began
+    /// on the login page can be on it, and could register another key.
+    ///
+    /// - Parameter sessionID: The session of the page, which stays.
+    func revoke(_ kid: KeyID, of userID: String, from sessionID: String) async throws -> Bool {
+        try await database.write { connection in
+            guard try devices.remove(kid: kid, of: userID, in: connection) != nil else {
+                return false
+            }
+            try connection.execute(
+                """
+                DELETE FROM session
+                WHERE user_id = \(userID) AND device_id IS NULL AND id <> \(sessionID)
+                """)
+            return true
+        }
     }
 }

@@ -45,17 +45,23 @@ struct LockerEnrolments: Sendable {
     }
 
     /// Enrols a device for the session's user and client. The user must have logged in no more than
-    /// 300 seconds ago.
-    func enrol(_ assertion: String, for userID: String, clientID: String) async throws
-        -> LevelShares
+    /// 300 seconds ago. It fails if the session has ended since: the update locks its row.
+    func enrol(_ assertion: String, for userID: String, clientID: String, in sessionID: String)
+        async throws -> LevelShares
     {
         let (key, info) = try await verifier.verifyEnrolment(
             LockerRequest(assertion), audience: issuer)
         let shares = LevelShares()
-        try await registry.add(
-            LockerEnrolment(
-                userID: userID, clientID: clientID, deviceKey: key, info: info, createdAt: Date()),
-            shares: shares, limit: 20)
+        let enrolment = LockerEnrolment(
+            userID: userID, clientID: clientID, deviceKey: key, info: info, createdAt: Date())
+        try await database.write { connection in
+            let locked = try connection.execute(
+                "UPDATE session SET user_id = user_id WHERE id = \(sessionID)")
+            guard locked == 1 else {
+                throw OAuthError(status: 401, "invalid_token", "the session has ended")
+            }
+            try registry.add(enrolment, shares: shares, limit: 20, in: connection)
+        }
         return shares
     }
 
@@ -81,12 +87,20 @@ struct LockerEnrolments: Sendable {
         return enrolment
     }
 
-    /// The page with the user's devices: deletes an enrolment of the user.
-    func remove(_ id: String, of userID: String) async throws {
+    /// The page with the user's devices: deletes an enrolment of the user, who may have lost the
+    /// device. Any other session that began on the login page can be on it, and could enrol it.
+    func remove(_ id: String, of userID: String, from sessionID: String) async throws {
         guard
             let enrolment = try await registry.enrolments(of: userID).first(where: { $0.id == id })
         else { return }
-        try await registry.remove(enrolment)
+        try await database.write { connection in
+            try registry.remove(enrolment, in: connection)
+            try connection.execute(
+                """
+                DELETE FROM session
+                WHERE user_id = \(userID) AND enrolment_id IS NULL AND id <> \(sessionID)
+                """)
+        }
     }
 
     /// Deletes an enrolment when its device requests it.

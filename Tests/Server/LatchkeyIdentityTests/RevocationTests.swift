@@ -1,0 +1,158 @@
+import FoundationEssentials
+import Latchkey
+import LatchkeyJOSE
+import LatchkeyRelyingParty
+import LatchkeySimulators
+import LatchkeyTestSupport
+import Testing
+
+@testable import latchkey_identity
+
+/// What the server still accepts after each event that ends a part of what a user's machine holds:
+/// the table of the article "Operating servers".
+@Suite("Revocations") struct RevocationTests {
+    enum Event: CaseIterable {
+        case nothing
+        case appDisablesLogin, lockerEndsItself
+        case deviceRemovedOnPage, enrolmentRevokedOnPage, deviceRemovedOnPageOfApp
+        case deviceRevoked, enrolmentRevoked, userRevoked
+        case userDeleted, passwordChanged
+
+        /// What it ends.
+        fileprivate var ends: Set<Held> {
+            let device: Set<Held> = [.deviceKey, .deviceSession]
+            let enrolment: Set<Held> = [.enrolment, .enrolmentSession]
+            let logins: Set<Held> = [
+                .login, .boundLogin, .setUp, .newEnrolment, .code, .appToken, .appPage, .browser,
+            ]
+            return switch self {
+            case .nothing: []
+            case .appDisablesLogin: device
+            case .lockerEndsItself: enrolment
+            case .deviceRemovedOnPage, .deviceRemovedOnPageOfApp, .deviceRevoked:
+                device.union(logins)
+            case .enrolmentRevokedOnPage, .enrolmentRevoked: enrolment.union(logins)
+            case .userRevoked: Set(Held.allCases).subtracting([.password])
+            case .userDeleted: Set(Held.allCases)
+            case .passwordChanged: [.password]
+            }
+        }
+    }
+
+    @Test(arguments: Event.allCases) func `it ends what the table says, and nothing else`(
+        event: Event
+    ) async throws {
+        try await TestServer.run {
+            $0.identity.biometric.listEnabled = true
+        } body: { server in
+            let machine = try await UserMachine(server)
+            try await machine.perform(event)
+            #expect(try await machine.accepted() == Set(Held.allCases).subtracting(event.ends))
+        }
+    }
+
+    @Test func `the command revokes at a running server`() async throws {
+        try await TemporaryDirectory.withDirectory { directory in
+            let (config, limits) = (
+                directory.path(of: "config.json"),
+                #""rate_limits": {"token_per_address": 1000, "challenge_per_address": 1000}"#
+            )
+            try Data(
+                #"""
+                {"clients": [{"client_id": "app",
+                              "redirect_uris": ["http://127.0.0.1/callback", "\#(TestServer.siteRedirectURI)"]}],
+                 "extensions": {"biometric_audience": false}, \#(limits)}
+                """#.utf8
+            ).write(to: URL(filePath: config))
+            let (database, storage) = try await IdentityProcess.storage(in: directory)
+            @Sendable func run(_ arguments: String...) async throws -> String {
+                let outcome = try await SystemProgram(IdentityProcess.program).result(
+                    of: ["devices"] + arguments + ["--database", database])
+                #expect(outcome.status == 0, "\(outcome.errors)")
+                return outcome.output
+            }
+            try await IdentityProcess.withRunning(["--config", config, "--port", "0"] + storage) {
+                try await TestServer.lend($0, database: database) { server in
+                    let machine = try await UserMachine(server)
+                    let device = try #require(
+                        try await server.services.devices.devices(of: server.alice.id).first)
+                    #expect(try await run("revoke", device.id) == "1\n")
+                    #expect(
+                        try await machine.accepted()
+                            == Set(Held.allCases).subtracting(Event.deviceRevoked.ends))
+                    // The other device, the enrolment, and no other.
+                    #expect(try await run("revoke", "--user", "alice") == "2\n")
+                    #expect(try await machine.accepted() == [.password])
+                    #expect(try await run("revoke", "--user", "alice") == "0\n")
+                }
+            }
+        }
+    }
+
+    @Test func `the command lists and removes approval keys`() async throws {
+        try await TemporaryDirectory.withDirectory { directory in
+            let database = try await IdentityProcess.storage(in: directory).location
+            let registry = DatabaseApprovalKeyRegistry(try await TestDatabase.open(database))
+            let key = try TestTPM().attestationPublicKey
+            try await registry.record(
+                key, in: Data(repeating: 1, count: 32), isSimulated: false,
+                until: Date(timeIntervalSinceNow: 3_600))
+            // A broker that was reset has another key in the same TPM.
+            let names = [UInt8(1), 2].map { Data([0, 11]) + Data(repeating: $0, count: 32) }
+            for name in names { #expect(try await registry.enrol(name, inTPMOf: key)) }
+            let old = AttestationConfiguration.text(names[0])
+            func run(_ arguments: String...) async throws -> SystemProgram.Outcome {
+                try await SystemProgram(IdentityProcess.program).result(
+                    of: ["devices"] + arguments + ["--database", database])
+            }
+            let listed = try await run("list").output
+            #expect(listed.split(separator: "\n").count == 2)
+            #expect(listed.contains(#""id":"\#(old)","kind":"broker"}"#), "\(listed)")
+            #expect(try await run("revoke", old).output == "1\n")
+            #expect(try await run("revoke", old).errors == "Error: There is no device \(old).\n")
+            #expect(try await registry.all().map(\.name) == [names[1]])
+        }
+    }
+
+    @Test func `a session that has ended stores nothing more`() async throws {
+        try await TestServer.run { server in
+            let services = server.services
+            let tokens = try await server.login()
+            let session = try #require(
+                try await services.grants.session(accessToken: tokens.access))
+            let cookie = try await services.sessions.start(for: server.alice, replacing: nil)
+            let browser = try #require(try await services.sessions.session(cookie))
+            func code() -> AuthorizationCode {
+                AuthorizationCode(
+                    digest: OpaqueToken.digest(OpaqueToken.bytes()), grantID: "g", clientID: "app",
+                    userID: server.alice.id, redirectURI: "", codeChallenge: "", scope: "openid",
+                    nonce: nil, keyThumbprint: nil, authTime: 1, expiresAt: 9e9, isUsed: false)
+            }
+            #expect(try await services.grants.write(for: session) { _ in true } == true)
+            #expect(try await services.grants.insert(code(), for: browser))
+            _ = try await services.revocation.revokeAll(of: server.alice.id)
+            #expect(try await services.grants.write(for: session) { _ in true } == nil)
+            #expect(try await !services.grants.insert(code(), for: browser))
+            let left = try await services.database.read {
+                try $0.row("SELECT count(*) AS count FROM authorization_code")?.integer("count")
+            }
+            #expect(left == 0)
+        }
+    }
+
+    @Test func `another user's devices and sessions stay`() async throws {
+        try await TestServer.run { server in
+            let (device, other) = (TestDevice(), TestDevice())
+            let tokens = try await server.login("bob")
+            try await server.setUp(device, bearer: tokens.access).success()
+            try await server.setUp(other, bearer: server.login().access).success()
+            let bobs = try #require(
+                try await server.services.devices.devices(of: server.bob.id).first)
+            let revocation = server.services.revocation
+            #expect(try await !revocation.revoke(bobs.id, of: server.alice.id))
+            #expect(try await revocation.revokeAll(of: server.alice.id) == 1)
+            try await server.userInfo(tokens.access).success()
+            try await server.authenticate(device).success()
+        }
+    }
+}
