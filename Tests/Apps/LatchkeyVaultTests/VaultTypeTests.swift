@@ -41,7 +41,10 @@ struct VaultTypeTests {
         _ = try await vault(in: first).storeToBiometrics(credentials: .jane).lock()
         let space = try await scene.start()
         #expect(later(in: space).biometricsEnabled)
-        expectIntact(await #expect(throws: KeystoreError.self) { try await later(in: space).unlock() })
+        let error = await #expect(throws: KeystoreError.self) {
+            try await later(in: space).unlock()
+        }
+        expectIntact(error)
         guard case .locked = vault(in: space) else {
             Issue.record("the vault stayed open")
             return
