@@ -92,10 +92,12 @@ public struct PINRequest: Hashable, Sendable {
     public var attemptsLeft: Int?
     /// A sentence for the prompt: a warning, or a rule for a new PIN in place of
     /// ``minimumCharacters``; nil if there is neither.
-    package var hint: String?
+    public package(set) var hint: String?
     /// The minimum length of a new PIN. An interactive authority states it, and prompts again for a
-    /// shorter one.
-    package var minimumCharacters = PIN.minimumCharacters
+    /// shorter one. The hardware states it: a TPM without a lockout password requires 6 characters, a
+    /// token its own number. An authority that returns a shorter PIN ends the operation with
+    /// `invalidInput`.
+    public package(set) var minimumCharacters = PIN.minimumCharacters
 
     /// The secret for the purpose `securityOfficer`, if it is known.
     package var officerSecret: OfficerSecret?

@@ -32,12 +32,17 @@ package final class PresenceSession: PresenceAuthority {
         var isOfContainer = false
 
         /// The PIN that answers a request without a prompt, or nil.
-        mutating func answer(to purpose: PINRequest.Purpose) -> PIN? {
-            switch purpose {
+        mutating func answer(to request: PINRequest) -> PIN? {
+            switch request.purpose {
             case .current where isAccepted:
                 isAccepted = false
                 return pin
-            case .new where isNew: return pin
+            // A PIN that is too short for this request is asked for again.
+            case .new where isNew:
+                guard let pin,
+                    pin.isExisting || pin.characterCount >= request.minimumCharacters
+                else { return nil }
+                return pin
             default: return nil
             }
         }
@@ -85,7 +90,7 @@ package final class PresenceSession: PresenceAuthority {
     package func notice(_ notice: PresenceNotice) async { await authority.notice(notice) }
 
     package func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
-        if let repeated = state.withLock({ $0.answer(to: request.purpose) }) {
+        if let repeated = state.withLock({ $0.answer(to: request) }) {
             return .pin(repeated)
         }
         if request.purpose == .new, let answer = try await existingPIN(for: request.context) {

@@ -56,6 +56,17 @@ struct PresenceSessionTests {
         #expect(user.requests.count == 2)
     }
 
+    @Test func `a new PIN that is too short for a later request is asked for again`() async throws {
+        let user = ScriptedPresence(pins: "1111", "222222")
+        let session = PresenceSession(user)
+        #expect(try isPIN(await session.pin(new), "1111"))
+        var stricter = new
+        stricter.minimumCharacters = 6
+        #expect(try isPIN(await session.pin(stricter), "222222"))
+        #expect(try isPIN(await session.pin(stricter), "222222"))
+        #expect(user.asked.count == 2)
+    }
+
     @Test func `the code of a security officer is never repeated or kept`() async throws {
         let user = ScriptedPresence(pins: "1111", "2222")
         let session = PresenceSession(user)
