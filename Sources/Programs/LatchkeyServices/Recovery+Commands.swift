@@ -23,7 +23,7 @@ extension Recovery.Action {
             "Set it with --tcti or LATCHKEY_TCTI; for the services too, with ‘latchkey config set tcti TCTI’. For a trial, ‘swtpm/start’ in Latchkey's sources starts a software TPM and prints its TCTI."
         case .chooseToken: "Set it with --token or LATCHKEY_TOKEN."
         case .chooseHardware:
-            "Set a token with --token; for the TPM, remove --token and LATCHKEY_TOKEN. Set the container with --container."
+            "Set a token with --token; for the TPM, remove the token from the settings: ‘latchkey config list’ shows where it is set. Set the container with --container."
         case .diagnose: "‘latchkey doctor’ shows the state of the hardware."
         case .reportDiagnosis: "Run ‘latchkey doctor’ and report its output."
         case .endLockout: "‘latchkey doctor’ names the command that ends the lockout earlier."

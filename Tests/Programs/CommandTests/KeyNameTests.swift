@@ -120,6 +120,45 @@ struct KeyNameTests {
         }
     }
 
+    @Test func `a renamed SSH key keeps its rules, and its PIN works under the new label`()
+        async throws
+    {
+        let machine = try machine()
+        let id = try await make(machine, "--ssh", "--label", "s")
+        _ = try await make(machine, label: "r")
+        let rule = "SHA256:\(String(repeating: "x", count: 43))"
+        #expect(try await machine.run("ssh", "restrict", "s", "--host", rule).status == 0)
+        try expectTaken(
+            try await machine.run("key", "rename", "s", "r", "--json", pins: ["2580"]),
+            "already has the key ‘r’")
+        let wrong = try await machine.run("key", "rename", "s", "t", pins: ["0000"])
+        #expect(wrong.status == 4, "\(wrong.errors)")
+        let renamed = try await machine.run("key", "rename", "s", "t", "--json", pins: ["2580"])
+        #expect(renamed.status == 0, "\(renamed.errors)")
+        #expect(try renamed.json()["id"] == .string(id))
+        #expect(try renamed.json()["label"] == "t")
+        #expect(try renamed.json()["usedBy"] == "ssh")
+        #expect(try await machine.run("ssh", "export", "s").status == 6)
+        #expect(try await machine.run("ssh", "export", "t").output.hasSuffix(" t\n"))
+        let listed = try await machine.run("ssh", "list", "--json").json()
+        #expect(listed["keys"]?.array?.first?["hosts"]?.array?.count == 1)
+        #expect(try await machine.run("ssh", "remove", "t").status == 0)
+        #expect(try await machine.run("key", "sign", "t", "/dev/null", pins: ["2580"]).status == 0)
+    }
+
+    @Test func `the advice for a token in a file of settings names the place, not the option`()
+        async throws
+    {
+        let machine = try machine()
+        _ = try await make(machine, label: "r")
+        #expect(
+            try await machine.run("config", "set", "token", "pkcs11:token=none").status == 0)
+        let refused = try await machine.run("key", "sign", "r", "/dev/null")
+        #expect(refused.status == 8, "\(refused.errors)")
+        #expect(refused.errors.contains("‘latchkey config list’"), "\(refused.errors)")
+        #expect(!refused.errors.contains("--token"), "\(refused.errors)")
+    }
+
     @Test func `the beginning of a key's ID, or the whole ID, is no label of another key`()
         async throws
     {

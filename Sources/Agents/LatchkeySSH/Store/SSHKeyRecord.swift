@@ -9,7 +9,7 @@ package import Latchkey
 package struct SSHKeyRecord: Hashable, Sendable {
     package static let kind = "ssh.key"
 
-    package let key: HardwareKey
+    package var key: HardwareKey
     package var settings: SSHKeySettings
     package var certificate: SSHCertificate?
     /// The generation of the stored record; 0 if it is not stored.

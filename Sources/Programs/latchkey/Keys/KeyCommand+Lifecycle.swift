@@ -135,8 +135,9 @@ extension KeyCommand {
             commandName: "rename",
             abstract: "Change a key's label.",
             discussion: """
-                If the key has its own PIN or is revocable, its authorization depends on the label. The command then \
-                prompts for the PIN, and the TPM wraps the key again.
+                If the key has its own PIN or is revocable, its authorization depends on the label, and the TPM changes \
+                it. The command then prompts for the key's own PIN, if it has one. It renames SSH keys too; their \
+                settings stay.
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
@@ -151,6 +152,9 @@ extension KeyCommand {
         func perform(in context: CommandContext) async throws -> KeyReport {
             let records = try await context.records()
             try records.store.checkWritable()
+            if let record = try await records.named(key), record.kind == SSHKeyRecord.kind {
+                return try await renameSSHKey(SSHKeyRecord(record), in: context)
+            }
             let own = try await records.ownKey(key)
             let stored = own.key
             if stored.label != label { try await records.checkIsFree(label: label) }

@@ -109,7 +109,8 @@ extension RecordContainer {
                 : "the key ‘\(key.name)’ is in the TPM, and a token is configured",
             recovery: isToken
                 ? Recovery("‘latchkey token list’ shows the URIs of tokens.", .chooseToken)
-                : "Remove --token and LATCHKEY_TOKEN.")
+                : "Remove the token from the settings: ‘latchkey config list’ shows where it is set."
+        )
     }
 
     /// The key that an argument names, which must not belong to the locker: the locker would fail
