@@ -45,7 +45,10 @@ public final class CredentialStore: Sendable {
         keys = CredentialKeys(records: records) { clock.now }
     }
 
-    /// Opens a store and makes it ``Credential/storage``. Call it when the app starts.
+    /// Opens a store and makes it ``Credential/storage``. Call it when the app starts. One hardware
+    /// operation, without a prompt.
+    ///
+    /// - Throws: `KeystoreError`: `unavailable` without the hardware. The store is then not set.
     public static func bootstrap(_ store: CredentialStore) async throws {
         try await store.open()
         Credential.storage = store
@@ -54,8 +57,12 @@ public final class CredentialStore: Sendable {
     /// Unseals the key of the credentials without a policy: one hardware operation, without a
     /// prompt.
     package func open() async throws {
-        try await records.open(
-            .device, for: prompt("use the credentials"), authorizedBy: NobodyPresent())
+        do throws(KeystoreError) {
+            try await records.open(
+                .device, for: prompt("use the credentials"), authorizedBy: NobodyPresent())
+        } catch {
+            throw error.during("open the credentials")
+        }
         // Completes revocations that a crash interrupted. Those that fail stay recorded.
         try? await records.finishRevocations()
     }

@@ -25,7 +25,8 @@ public enum LoginErrorCode: String, LatchkeyErrorCode {
 
     /// The user cancelled the login in the browser.
     case cancelled
-    /// The login in the browser was not finished in time.
+    /// The login in the browser was not finished in time. Also if the server's page showed an error:
+    /// it does not report a wrong client ID or redirect address to the program.
     case timedOut
     /// The link to the login page was opened more than once, perhaps by another user.
     case linkReused

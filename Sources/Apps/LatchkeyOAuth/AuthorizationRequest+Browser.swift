@@ -81,7 +81,11 @@ package enum AuthorizationFailure: Error, Hashable, Sendable {
         switch self {
         case .cancelled: return ("the login was cancelled", startAgain)
         case .declined: return ("the login was cancelled in the browser", startAgain)
-        case .timedOut: return ("the login in the browser was not finished in time", startAgain)
+        case .timedOut:
+            return (
+                "the login in the browser was not finished in time",
+                "Start again. If the server's page showed an error, for example for a wrong client ID or redirect address, correct that first: a server does not report it to the program."
+            )
         case .linkReused:
             return (
                 "the link to the login page was opened twice, the first time perhaps by another user",

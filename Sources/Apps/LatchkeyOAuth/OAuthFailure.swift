@@ -77,6 +77,11 @@ package enum OAuthFailure: Error, Sendable {
         let checkServer: Recovery =
             "Check the server's address, and that it supports OpenID Connect."
         switch self {
+        case .invalidAddress(let address) where !address.contains("://"):
+            return (
+                "‘\(address)’ has no ‘https://’ before the host, or ‘http://’ for a server on this machine",
+                "Write the whole address."
+            )
         case .invalidAddress(let address):
             return (
                 "‘\(address)’ is neither an https address nor on this machine",

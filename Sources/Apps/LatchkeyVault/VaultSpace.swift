@@ -82,7 +82,11 @@ public final class VaultSpace: Sendable {
     }
 
     func open(as presence: any PresenceAuthority) async throws(KeystoreError) {
-        try await records.open(.device, for: prompt("open the vaults"), authorizedBy: presence)
+        do throws(KeystoreError) {
+            try await records.open(.device, for: prompt("open the vaults"), authorizedBy: presence)
+        } catch {
+            throw error.during("open the vaults")
+        }
     }
 
     /// Whether a vault can be stored with biometrics, or unlocked, as of the last ``bootstrap(_:)``

@@ -49,6 +49,9 @@ extension ProtectionClass {
     /// Whether the class of that name has its own PIN.
     package static func hasOwnPIN(_ name: String) -> Bool { name.hasPrefix(ownPINMark) }
 
+    /// The class in an error. Apps do not name the class of the device.
+    var words: String { name == Self.device.name ? "the records" : "the class ‘\(name)’" }
+
     /// Whether the records of the class of that name need no record key.
     static func isSelfAuthenticated(_ name: String) -> Bool {
         name == selfAuthenticated.name || name == selfAuthenticated.withOwnPIN.name

@@ -93,7 +93,7 @@ extension RecordContainer {
         do throws(CommonError) {
             try await keyring.prove(protection, for: prompt, authorizedBy: presence)
         } catch {
-            throw error.during("open the class ‘\(protection.name)’")
+            throw error.during("open \(protection.words)")
         }
     }
 

@@ -108,7 +108,7 @@ public final class RecordContainer: Sendable {
         do throws(CommonError) {
             try await keyring.open(protection, for: prompt, authorizedBy: presence)
         } catch {
-            throw error.during("open the class ‘\(protection.name)’")
+            throw error.during("open \(protection.words)")
         }
     }
 
