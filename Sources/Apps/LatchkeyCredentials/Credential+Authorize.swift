@@ -69,8 +69,10 @@ extension Credential {
     /// - Parameter reason: The reason in the prompt: see ``token(reason:)``.
     /// - Throws: ``CredentialError``.
     public func userInfo(reason: String? = nil) async throws -> UserInfo {
-        try await withUsableToken("fetch the user's data", reason) { token in
-            try await self.store.server(of: token.context).userInfo(token)
+        try await performAtServer(.userInfo, "fetch the user's data", reason) {
+            try await withUsableToken("fetch the user's data", reason) { token in
+                try await self.store.server(of: token.context).userInfo(token)
+            }
         }
     }
 
@@ -84,11 +86,9 @@ extension Credential {
     public func introspect(
         _ kind: Token.Kind = .accessToken, reason: String? = nil
     ) async throws -> TokenIntrospection {
-        let token = try await token(reason: reason)
-        do {
+        try await performAtServer(.introspection, "introspect the \(kind.words)", reason) {
+            let token = try await stored.token
             return try await store.server(of: token.context).introspect(kind, of: token)
-        } catch {
-            throw error.during("introspect the \(kind.words)")
         }
     }
 }

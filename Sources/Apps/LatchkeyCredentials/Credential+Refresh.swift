@@ -58,7 +58,7 @@ extension Credential {
         }
         let (rows, id) = (store.rows, id)
         let seen = try await store.disk.run { try rows.tokenGeneration(id) }
-        return try await perform(operation, reason) {
+        return try await performAtServer(.token, operation, reason) {
             try await store.records.exclusively(on: "credential \(id)") {
                 try await refreshAlone(after: seen)
             }

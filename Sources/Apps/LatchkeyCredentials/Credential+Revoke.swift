@@ -25,9 +25,9 @@ extension Credential {
     ///   - reason: The reason in the prompt: see ``token(reason:)``.
     /// - Throws: ``CredentialError``: `missingToken` for a secret that the token does not have,
     ///   `unsupported` if the server has no revocation endpoint, `oauthError`, `network`;
-    ///   `KeystoreError`.
+    ///   `KeystoreError`. ``remove()`` needs no server.
     public func revoke(type: RevokeType = .all, reason: String? = nil) async throws {
-        try await perform("revoke the credential", reason) {
+        try await performAtServer(.revocation, "revoke the credential", reason) {
             try await store.records.exclusively(on: "credential \(id)") {
                 try await revokeAlone(type)
             }
@@ -84,6 +84,7 @@ extension Credential {
     /// - Throws: ``CredentialError``: `refused` if the ID tokens name different users, `notFound`
     ///   if the credential was removed. `KeystoreError`.
     public func replace(with token: Token, reason: String? = nil) async throws {
+        do { try token.checkIssuer() } catch { throw error.during("replace the token") }
         try await perform("replace the token", reason) {
             try await store.records.exclusively(on: "credential \(id)") {
                 let stored = try await stored

@@ -1,4 +1,5 @@
 package import Latchkey
+internal import LatchkeyOAuth
 internal import Synchronization
 
 /// A stored token and its operations.
@@ -96,7 +97,8 @@ public final class Credential: Sendable, Identifiable {
     }
 
     /// Removes the credential from the store. Does not prompt or use the hardware, and sends no
-    /// request: see ``revoke(type:reason:)``.
+    /// request: see ``revoke(type:reason:)``. So it also removes a credential whose server is gone,
+    /// or whose ``Token/Context`` names another server.
     public func remove() throws {
         do { try store.remove(self) } catch { throw error.during("remove the credential") }
         automaticRefresh = false
@@ -124,6 +126,27 @@ public final class Credential: Sendable, Identifiable {
             }
             throw error.during(operation)
         }
+    }
+
+    /// Performs a public call that needs the server. If the call would prompt, the server's metadata
+    /// is read first: a server that cannot be reached, is another one or has no such endpoint is an
+    /// error before the prompt.
+    func performAtServer<R>(
+        _ endpoint: ProviderMetadata.EndpointName, _ operation: String, _ reason: String?,
+        _ body: () async throws -> R
+    ) async throws -> R {
+        do {
+            let protection = try protection
+            if protection.policy != .none, store.records.session(protection)?.isOpen != true {
+                let metadata = try metadata
+                try await store.server(
+                    of: Token.Context(issuer: metadata.server, clientID: metadata.clientID)
+                ).check(endpoint)
+            }
+        } catch {
+            throw error.during(operation)
+        }
+        return try await perform(operation, reason, body)
     }
 
     /// The rows, read on the disk queue.

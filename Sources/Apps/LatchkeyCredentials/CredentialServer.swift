@@ -126,6 +126,14 @@ struct CredentialServer: Sendable {
         get async throws(CredentialError) { try await providers.keys(of: client) }
     }
 
+    /// Checks that the server answers at the context's address, and has an endpoint. Reads its
+    /// metadata now.
+    func check(_ endpoint: ProviderMetadata.EndpointName) async throws(CredentialError) {
+        try await providers.readMetadata(
+            of: context.issuer, over: ServerConnection<CredentialErrorCode>(transport: transport))
+        _ = try await client.endpoint(endpoint)
+    }
+
     /// The client without the key of its tokens: revoking a token needs no proof.
     private var client: OAuthClient<CredentialErrorCode> {
         get async throws(CredentialError) {

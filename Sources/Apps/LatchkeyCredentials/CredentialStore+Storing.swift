@@ -37,6 +37,7 @@ extension CredentialStore {
         _ token: Token, _ tags: [String: String], under security: AccessPolicy, _ reason: String?
     ) async throws -> Credential {
         try CredentialRows.check(tags: tags)
+        try token.checkIssuer()
         guard try !rows.exists(token.id) else { throw CredentialError.duplicate(token.id) }
         let prompt = prompt(reason ?? "store a token of \(token.context.issuer)")
         guard security != .none else {
@@ -78,6 +79,7 @@ extension CredentialStore {
         _ token: Token, _ tags: [String: String], in prepared: PreparedClass? = nil
     ) throws -> Credential {
         try CredentialRows.check(tags: tags)
+        try token.checkIssuer()
         let protection = prepared?.protection ?? .device
         let metadata = CredentialRows.metadata(
             of: token, tags: tags, security: protection.policy, copying: configuration.copiedClaims)
@@ -123,6 +125,20 @@ extension CredentialStore {
             }
         }
         return try change()
+    }
+}
+
+extension Token {
+    /// Checks that the context names the issuer of the ID token, if there is one. With another
+    /// address, the token could be stored, and not refreshed or revoked.
+    func checkIssuer() throws(CredentialError) {
+        guard let issuer = idToken?.issuer, issuer != context.issuer else { return }
+        throw CredentialError(
+            code: .invalidInput,
+            reason:
+                "its context names the server ‘\(String(oneLine: context.issuer, limit: 200))’, and its ID token is from "
+                + "‘\(String(oneLine: issuer, limit: 200))’",
+            recovery: "Create the token with the context of the server that issued it.")
     }
 }
 

@@ -31,6 +31,14 @@ package actor ProviderCache {
         if let known = providers[issuer], isFresh(known.readAt, for: Self.lifetime) {
             return known.value
         }
+        return try await readMetadata(of: issuer, over: connection)
+    }
+
+    /// Reads the metadata of a server now, also if it is known.
+    @discardableResult
+    package func readMetadata<Code>(
+        of issuer: String, over connection: ServerConnection<Code>
+    ) async throws(LatchkeyError<Code>) -> ProviderMetadata {
         let metadata = try await ProviderMetadata.read(at: issuer, over: connection)
         providers[issuer] = Entry(value: metadata, readAt: now())
         return metadata

@@ -156,6 +156,55 @@ struct RequestTests {
         #expect(foundation.value(forHTTPHeaderField: "Authorization") == nil)
     }
 
+    @Test(arguments: ["userInfo", "introspect", "refresh", "revoke"])
+    func `a server that is another one or cannot be reached is an error before the prompt`(
+        call: String
+    ) async throws {
+        let bench = try Bench()
+        let presence = ScriptedPresence(pins: "2468", "2468")
+        let store = try await bench.start(presence: presence)
+        let credential = try await store.store(bench.provider.signIn(), security: .pin)
+        func perform() async throws {
+            switch call {
+            case "userInfo": _ = try await credential.userInfo()
+            case "introspect": _ = try await credential.introspect()
+            case "refresh": try await credential.refresh()
+            default: try await credential.revoke()
+            }
+        }
+        let discovery = "/.well-known/openid-configuration"
+        bench.provider.fail(
+            discovery,
+            .status(
+                200,
+                #"{"issuer":"https://evil.test","token_endpoint":"https://evil.test/t","jwks_uri":"https://evil.test/k"}"#
+            ))
+        await #expect(throws: credentials(.invalidResponse)) { try await perform() }
+        bench.provider.fail(discovery, .noNetwork)
+        await #expect(throws: credentials(.network)) { try await perform() }
+        #expect(presence.requests.map(\.purpose) == [.new])
+        // Also if the metadata was read before.
+        try await perform()
+        #expect(presence.requests.map(\.purpose) == [.new, .current])
+        if call != "revoke" {
+            bench.provider.fail(discovery, .noNetwork)
+            await #expect(throws: credentials(.network)) { try await perform() }
+            #expect(presence.requests.count == 2)
+            try credential.remove()
+        }
+        #expect(try store.allIDs.isEmpty)
+    }
+
+    @Test func `a server without the endpoint is an error before the prompt`() async throws {
+        let bench = try Bench(.softwareTPM, Provider.Manner(canRevoke: false, canIntrospect: false))
+        let presence = ScriptedPresence(pins: "2468")
+        let credential = try await bench.start(presence: presence)
+            .store(bench.provider.signIn(), security: .pin)
+        await #expect(throws: credentials(.unsupported)) { try await credential.revoke() }
+        await #expect(throws: credentials(.unsupported)) { try await credential.introspect() }
+        #expect(presence.requests.count == 1)
+    }
+
     @Test func `a metadata document with another issuer is refused`() async throws {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn())

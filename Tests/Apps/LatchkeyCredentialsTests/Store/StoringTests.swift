@@ -11,6 +11,30 @@ import Testing
 /// Storing, default, tags and removal, over each kind of hardware.
 @Suite(.softwareTPM)
 struct StoringTests {
+    @Test func `a token whose context names another server is refused before the prompt`()
+        async throws
+    {
+        let bench = try Bench()
+        let presence = ScriptedPresence(pins: "2468", "2468")
+        let store = try await bench.start(presence: presence)
+        let right = try bench.provider.signIn()
+        let answer = [
+            "access_token": "a", "token_type": "Bearer",
+            "id_token": try #require(right.idToken).rawValue,
+        ]
+        let wrong = try Token(
+            response: JSONEncoder().encode(answer),
+            context: Token.Context(issuer: "https://other.test", clientID: "app"))
+        await #expect(throws: credentials(.invalidInput)) {
+            try await store.store(wrong, security: .pin)
+        }
+        #expect(throws: credentials(.invalidInput)) { try store.store(wrong) }
+        #expect(try presence.requests.isEmpty && store.allIDs.isEmpty)
+        let stored = try await store.store(right, security: .pin)
+        await #expect(throws: credentials(.invalidInput)) { try await stored.replace(with: wrong) }
+        #expect(presence.requests.count == 1)
+    }
+
     @Test(.softwareToken, arguments: Hardware.allCases)
     func `a stored token is unchanged after a restart`(hardware: Hardware) async throws {
         let bench = try Bench(hardware)
