@@ -6,7 +6,7 @@ import Testing
 
 /// The interface that scripts depend on, compared with the records in `Golden`: commands, options
 /// and value names in `commands.txt`, the fields of JSON results in `json-fields.txt`. A change
-/// adds lines there; it never changes one.
+/// adds lines, or fields to a line; it removes and renames none.
 @Suite(.timeLimit(.minutes(15)))
 struct RecordedInterfaceTests {
     private static func lines(of record: String) throws -> [String] {

@@ -12,8 +12,8 @@ enum NextStep {
 func nextStep(after error: KeystoreError) -> NextStep {
     switch error.code {
     case .cancelled: .nothing
-    case .wrongProof: .askAgain(message: error.description)
-    case .lockedOut: .waitUntil(error.lockedOutUntil.map { "\($0)" } ?? error.recovery)
+    case .wrongProof where error.attemptsLeft != 0: .askAgain(message: error.description)
+    case .lockedOut, .wrongProof: .waitUntil(error.lockedOutUntil.map { "\($0)" } ?? error.recovery)
     case .notFound, .invalidated, .wrongDevice: .setUpAgain(message: error.recovery)
     default: .show(message: "\(error.description) \(error.recovery)")
     }
