@@ -286,8 +286,8 @@ let programTests: Room = [
     "PresenceBrokerTests":
         hardwareWorld + " LatchkeyDesktop LatchkeyPresence LatchkeyVault latchkey-presenced",
     "CommandTests": """
-    \(hardwareWorld) LatchkeyJOSE LatchkeySSH LatchkeyServices LatchkeyVault RawDatabase VirtualSmartCard
-    credentials device-server greeting latchkey latchkey-agent latchkey-demo latchkey-identity
+    \(hardwareWorld) LatchkeyJOSE LatchkeyPasskeys LatchkeySSH LatchkeyServices LatchkeyVault RawDatabase
+    VirtualSmartCard credentials device-server greeting latchkey latchkey-agent latchkey-demo latchkey-identity
     latchkey-passkeys latchkey-presenced locker login mutual-tls notes vault GRDB Subprocess
     SystemPackage
     """,

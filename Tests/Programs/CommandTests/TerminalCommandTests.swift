@@ -13,7 +13,7 @@ import Testing
 struct TerminalCommandTests {
     /// Runs a program in a new session with a controlling terminal. Prints its process ID, then its
     /// exit code or the negative number of the signal that ended it.
-    private static let launcher = #"""
+    static let launcher = #"""
         import os, sys
         child = os.fork()
         if child == 0:

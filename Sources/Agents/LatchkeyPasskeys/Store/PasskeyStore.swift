@@ -76,14 +76,17 @@ package struct PasskeyStore: Sendable {
         return try passkey(Self.recordID(id))
     }
 
-    /// Finds the one passkey whose credential ID in base64url begins with `text`, or whose label is
-    /// `text`.
+    /// Finds the one passkey with the credential ID `text` in base64url, or with the label `text`, or
+    /// whose ID begins with `text`, in this order.
     ///
     /// - Throws: `KeystoreError`; `notFound`, `conflict` if there are several.
     package func passkey(named text: String) throws(KeystoreError) -> Passkey {
-        let found = try list().filter {
-            $0.label == text || Base64URL.encode($0.id).hasPrefix(text)
-        }
+        let all = try list()
+        let names: [(Passkey) -> Bool] = [
+            { Base64URL.encode($0.id) == text }, { $0.label == text },
+            { Base64URL.encode($0.id).hasPrefix(text) },
+        ]
+        let found = names.lazy.map { all.filter($0) }.first { !$0.isEmpty } ?? []
         guard let first = found.first else {
             throw KeystoreError.notFound(
                 "there is no passkey ‘\(String(oneLine: text, limit: 64))’",
@@ -111,13 +114,28 @@ package struct PasskeyStore: Sendable {
 
     /// Changes the user's own name for a passkey; nil removes it.
     ///
-    /// - Parameter label: As ``KeyRequest/label``.
-    /// - Throws: `KeystoreError`; `invalidInput` for a label that is not valid.
+    /// - Parameter label: As ``KeyRequest/label``. No other passkey may have it.
+    /// - Throws: `KeystoreError`; `invalidInput` for a label that is not valid; `conflict` for that of
+    ///   another passkey, or if another program changed the passkey at the same time.
     package func rename(_ id: Data, to label: String?) throws(KeystoreError) {
         try KeyRequest.check(label: label)
-        guard var passkey = try passkey(id) else { throw Self.missing }
+        let name = Self.recordID(id)
+        guard let (record, payload) = try records.readNow(name) else { throw Self.missing }
+        var passkey = try Self.passkey(record, payload)
         passkey.label = label
-        try put(passkey, ifGeneration: nil, alsoDeleting: [])
+        try put(passkey, ifGeneration: record.generation, alsoDeleting: []) {
+            (records) throws(KeystoreError) in
+            guard let label else { return }
+            for (record, payload) in try records.readable(Self.kind)
+            where record.id != name
+                && (try? Self.passkey(record, payload))?.label == label
+            {
+                throw KeystoreError.conflict(
+                    "another passkey has the label ‘\(label)’",
+                    recovery: Recovery(
+                        "Choose another label, or list the passkeys.", .listPasskeys))
+            }
+        }
     }
 
     /// Deletes passkeys. The TPM holds no part of them; the caller deletes keys on a token with
@@ -133,7 +151,8 @@ package struct PasskeyStore: Sendable {
     }
 
     private func put(
-        _ passkey: Passkey, ifGeneration generation: Int?, alsoDeleting ids: [Data]
+        _ passkey: Passkey, ifGeneration generation: Int, alsoDeleting ids: [Data],
+        if condition: RecordCondition? = nil
     ) throws(KeystoreError) {
         let payload: Data
         do {
@@ -144,18 +163,24 @@ package struct PasskeyStore: Sendable {
         let record = Record(id: Self.recordID(passkey.id), kind: Self.kind)
         try records.applyNow(
             [.put(record, payload: SecretBytes(payload), ifGeneration: generation)]
-                + ids.map { .delete(Self.recordID($0), ifGeneration: nil) })
+                + ids.map { .delete(Self.recordID($0), ifGeneration: nil) }, if: condition)
     }
 
     private func passkey(_ id: RecordID) throws(KeystoreError) -> Passkey? {
         guard let (record, payload) = try records.readNow(id) else { return nil }
-        guard record.kind == Self.kind, record.protection == .device, let payload,
+        return try Self.passkey(record, payload)
+    }
+
+    private static func passkey(
+        _ record: Record, _ payload: SecretBytes?
+    ) throws(KeystoreError) -> Passkey {
+        guard record.kind == kind, record.protection == .device, let payload,
             let passkey = payload.withUnsafeBytes({
                 try? JSONDecoder().decode(Passkey.self, from: Data($0))
             }),
-            Self.recordID(passkey.id) == id
+            recordID(passkey.id) == record.id
         else {
-            throw KeystoreError.damaged("the record ‘\(id)’ is not a passkey").during(
+            throw KeystoreError.damaged("the record ‘\(record.id)’ is not a passkey").during(
                 "read a passkey")
         }
         return passkey

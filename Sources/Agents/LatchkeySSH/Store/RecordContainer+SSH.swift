@@ -36,11 +36,13 @@ extension RecordContainer {
     /// Stores an SSH key in place of the record with the same generation.
     @discardableResult
     package func store(
-        _ key: SSHKeyRecord, for prompt: PromptContext, authorizedBy presence: any PresenceAuthority
+        _ key: SSHKeyRecord, if condition: RecordCondition? = nil, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> SSHKeyRecord {
         try key.checkVerification()
         let change = RecordChange.put(try key.record, payload: nil, ifGeneration: key.generation)
-        let stored = try await apply([change], for: prompt, authorizedBy: presence)
+        let stored = try await apply(
+            [change], if: condition, for: prompt, authorizedBy: presence)
         return try stored.first.map { record throws(KeystoreError) in try SSHKeyRecord(record) }
             ?? key
     }

@@ -2,10 +2,13 @@ internal import GRDB
 
 extension RecordContainer {
     /// Makes all the changes of records and classes in one durable transaction, or none.
+    ///
+    /// - Throws: As ``apply(_:for:authorizedBy:)``; the error of the condition.
     @discardableResult
     package func apply(
-        _ changes: [RecordChange], classes classChanges: [ClassChange], for prompt: PromptContext,
-        authorizedBy presence: any PresenceAuthority
+        _ changes: [RecordChange], classes classChanges: [ClassChange] = [],
+        if condition: RecordCondition? = nil, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority = NobodyPresent()
     ) async throws(CommonError) -> [Record] {
         do throws(CommonError) {
             var changedClasses = classChanges
@@ -21,7 +24,8 @@ extension RecordContainer {
             }
             let (transaction, all) = (try transaction(changes, changedClasses), changedClasses)
             let records = try await store.write("store the records") { database in
-                try transaction.apply(changes, all, to: database)
+                try condition?(RecordSnapshot(self, in: database))
+                return try transaction.apply(changes, all, to: database)
             }
             finish(all)
             return records

@@ -88,9 +88,8 @@ public final class RecordContainer: Sendable {
     /// Reads all records that contain a hardware key, of any kind, oldest first. Does not use the
     /// hardware, which authenticates the keys when they are used.
     public func keys() async throws(CommonError) -> [Record] {
-        let name = name
-        return try await store.read("list the keys") { database in
-            try RecordRow.fetchAllWithKeys(database, container: name).map { try $0.record() }
+        try await store.read("list the keys") { database in
+            try RecordSnapshot(self, in: database).keys()
         }
     }
 
@@ -207,15 +206,17 @@ extension RecordContainer {
 
     /// Makes all the changes or none, as ``apply(_:for:authorizedBy:)`` does.
     ///
-    /// - Throws: ``CommonError``; `wrongState` if a class that the changes need is locked.
+    /// - Throws: ``CommonError``; `wrongState` if a class that the changes need is locked; the error
+    ///   of the condition.
     @discardableResult
-    package func applyNow(_ changes: [RecordChange], classes: [ClassChange] = [])
-        throws(CommonError) -> [Record]
-    {
+    package func applyNow(
+        _ changes: [RecordChange], classes: [ClassChange] = [], if condition: RecordCondition? = nil
+    ) throws(CommonError) -> [Record] {
         do throws(CommonError) {
             let transaction = try transaction(changes, classes)
             let records = try store.writeNow("store the records") { database in
-                try transaction.apply(changes, classes, to: database)
+                try condition?(RecordSnapshot(self, in: database))
+                return try transaction.apply(changes, classes, to: database)
             }
             finish(classes)
             return records

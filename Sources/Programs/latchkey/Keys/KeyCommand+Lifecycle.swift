@@ -86,25 +86,31 @@ extension KeyCommand {
             let prompt = context.prompt("protect the new key\(label.map { " ‘\($0)’" } ?? "")")
             // A crash can leave unused keys in the hardware, which take up space.
             if revocable { try? await records.finishRevocations() }
+            // A token deletes a key with the proof with which it created the key.
+            let presence: any PresenceAuthority =
+                context.settings.token == nil
+                ? context.presence : PresenceSession(context.presence)
             let made = try await records.createKey(
                 KeyRequest(
                     policy: AccessPolicy(policy.requirement, reuseSeconds: reuse) ?? policy,
                     label: label, prompt: prompt),
                 revocably: revocable ? .required : .never,
-                authorizedBy: context.presence)
+                authorizedBy: presence)
             defer { withExtendedLifetime(made) {} }
             let key = made.key
+            let condition = label.map(records.isFree(label:))
             do {
                 if ssh {
                     try await context.sshRecords().store(
-                        SSHKeyRecord(key), for: prompt, authorizedBy: context.presence)
+                        SSHKeyRecord(key), if: condition, for: prompt, authorizedBy: presence)
                 } else {
                     try await records.apply(
-                        [.put(Record(key: key), payload: nil, ifGeneration: 0)], for: prompt)
+                        [.put(Record(key: key), payload: nil, ifGeneration: 0)], if: condition,
+                        for: prompt)
                 }
             } catch {
-                // Without a record, no command can name the key.
-                try? await records.discard(key)
+                await KeyCommand.discard(
+                    key, in: records, for: prompt, authorizedBy: presence, context)
                 throw error
             }
             return KeyReport(key, in: records.keystore, usedBy: ssh ? KeyReport.sshUse : nil)
@@ -126,6 +132,21 @@ extension KeyCommand {
                     recovery: Recovery(
                         "Use the hardware that created it. Nothing was changed.", .resetStore))
             }
+        }
+    }
+
+    /// Deletes a new key that is in no record: no command can name it.
+    private static func discard(
+        _ key: HardwareKey, in records: RecordContainer, for prompt: PromptContext,
+        authorizedBy presence: any PresenceAuthority, _ context: CommandContext
+    ) async {
+        do throws(KeystoreError) {
+            guard !key.isRevocable else { return try await records.discard(key) }
+            try await records.keystore.delete(key, for: prompt, authorizedBy: presence)
+        } catch {
+            context.console.warn(
+                "The new key \(key.id) is not stored, and stays in the hardware: \(printable(error.reason))."
+            )
         }
     }
 
@@ -157,13 +178,14 @@ extension KeyCommand {
             }
             let own = try await records.ownKey(key)
             let stored = own.key
-            if stored.label != label { try await records.checkIsFree(label: label) }
+            let isNew = stored.label != label
+            if isNew { try await records.checkIsFree(label: label) }
             let prompt = context.prompt("rename the key ‘\(stored.name)’ to ‘\(label)’")
             let renamed = try await records.keystore.rename(
                 stored, to: label, for: prompt, authorizedBy: context.presence)
             try await records.apply(
                 [.put(Record(key: renamed), payload: nil, ifGeneration: own.generation)],
-                for: prompt)
+                if: isNew ? records.isFree(label: label) : nil, for: prompt)
             return KeyReport(renamed, in: records.keystore)
         }
     }

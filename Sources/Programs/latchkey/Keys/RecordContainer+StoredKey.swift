@@ -41,7 +41,13 @@ extension RecordContainer {
     ///
     /// - Throws: ``KeystoreError`` with code `invalidInput` if the argument matches several keys.
     func named(_ argument: KeyIDArgument) async throws(KeystoreError) -> Record? {
-        let records = try await ownKeys()
+        try named(argument, among: try await keys())
+    }
+
+    private func named(
+        _ argument: KeyIDArgument, among keys: [Record]
+    ) throws(KeystoreError) -> Record? {
+        let records = keys.filter { [Record.keyKind, SSHKeyRecord.kind].contains($0.kind) }
         for names in [argument.isID(of:), argument.isLabel(of:), argument.isPrefix(of:)] {
             let fitting = records.filter { $0.key.map(names) ?? false }
             guard fitting.count <= 1 else {
@@ -52,15 +58,26 @@ extension RecordContainer {
         return nil
     }
 
-    /// Checks that a label can name a key: that no other ordinary or SSH key has it, and that it
-    /// begins no key's ID.
-    ///
-    /// Two commands at once can still give two keys one label. Then the IDs name the keys.
+    /// Checks before a prompt that a label can name a key: that no other ordinary or SSH key has it,
+    /// and that it begins no key's ID. The transaction that stores the label checks it again, with
+    /// ``isFree(label:)``.
     ///
     /// - Throws: ``KeystoreError`` with code `conflict`.
     func checkIsFree(label: String) async throws(KeystoreError) {
-        guard let taken = KeyIDArgument(argument: label), let record = try await named(taken),
-            let key = record.key
+        try checkIsFree(label, among: try await keys())
+    }
+
+    /// The condition of the transaction that gives a key a label: another command may have given it
+    /// to another key during the prompt.
+    func isFree(label: String) -> RecordCondition {
+        { records throws(KeystoreError) in
+            try self.checkIsFree(label, among: try records.keys())
+        }
+    }
+
+    private func checkIsFree(_ label: String, among keys: [Record]) throws(KeystoreError) {
+        guard let taken = KeyIDArgument(argument: label),
+            let record = try named(taken, among: keys), let key = record.key
         else { return }
         let kind = record.kind == SSHKeyRecord.kind ? "SSH key" : "key"
         throw KeystoreError(
@@ -71,11 +88,6 @@ extension RecordContainer {
             recovery:
                 "Choose another label. ‘latchkey key list’ shows the labels, also those of SSH keys."
         )
-    }
-
-    /// The records of ordinary and SSH keys, oldest first.
-    private func ownKeys() async throws(KeystoreError) -> [Record] {
-        try await keys().filter { [Record.keyKind, SSHKeyRecord.kind].contains($0.kind) }
     }
 
     /// The key of biometric login that an argument names; nil if there is none. Does not use the
