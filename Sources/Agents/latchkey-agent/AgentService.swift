@@ -299,12 +299,12 @@ actor AgentService {
             }
             return opened
         }
-        guard RecordStore.isPresent(directory: settings.store) else {
+        let store = try await settings.existingStore()
+        guard !store.isMissing else {
             throw .notFound(
                 "there is no store at \(settings.store)",
                 recovery: "The first key that is created creates it.")
         }
-        let store = try await settings.openedStore()
         let new = Opened(
             store: store, records: try await settings.recordsOfAnyHardware(in: store))
         let first = opened ?? new

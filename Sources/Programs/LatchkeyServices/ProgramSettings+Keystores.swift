@@ -13,9 +13,30 @@ extension ProgramSettings {
     /// - Throws: The error of ``RecordStore/init(directory:)`` with the advice to select another
     ///   directory.
     package func openedStore() async throws(KeystoreError) -> RecordStore {
+        try await opening { () async throws(KeystoreError) in
+            try await RecordStore(directory: store)
+        }
+    }
+
+    /// Opens the store for a program that adds nothing to it. Creates nothing: without a store, it is
+    /// empty.
+    ///
+    /// - Throws: As ``openedStore()``; `notFound` if there is no store in the directory that an
+    ///   option names.
+    package func existingStore() async throws(KeystoreError) -> RecordStore {
+        let opened = try await opening { () async throws(KeystoreError) in
+            try await RecordStore(existing: store)
+        }
+        guard opened.isMissing, values.source(of: .store) == .option else { return opened }
+        throw .notFound("there is no store at \(store)", recovery: "Correct --store.")
+    }
+
+    private func opening(
+        _ open: () async throws(KeystoreError) -> RecordStore
+    ) async throws(KeystoreError) -> RecordStore {
         do throws(KeystoreError) {
             try OwnPlace.check(store)
-            return try await RecordStore(directory: store)
+            return try await open()
         } catch {
             throw error.with(
                 reason: "the store cannot be opened: \(error.reason)",

@@ -24,6 +24,8 @@ public final class RecordStore: Sendable {
     private let database: DatabaseQueue
     /// The error of each write if the store could only be opened for reading.
     private let obstacle: CommonError?
+    /// Whether there is no store: see ``init(existing:profile:now:)``.
+    package let isMissing: Bool
     /// The file, if SQLite does not notice its replacement or its changes.
     let file: OpenedFile?
     let now: @Sendable () -> Date
@@ -42,17 +44,46 @@ public final class RecordStore: Sendable {
     ///   - now: The clock for the rows' timestamps.
     /// - Throws: ``CommonError``: `unavailable` for an unusable path or a wrong owner or mode,
     ///   `damaged` for a file that is not a store, or a store of another format.
-    public init(
+    public convenience init(
         directory: String, profile: String = "default",
         now: @escaping @Sendable () -> Date = { Date() }
     ) async throws(CommonError) {
+        try await self.init(directory, profile, now) { () throws(CommonError) in
+            try StoreFiles(directory: directory, profile: profile)
+        }
+    }
+
+    /// Opens the store for a program that adds nothing to it. Creates nothing: a missing store is
+    /// empty, and cannot be written.
+    ///
+    /// - Throws: ``CommonError``, as the other initializer.
+    package convenience init(
+        existing directory: String, profile: String = "default",
+        now: @escaping @Sendable () -> Date = { Date() }
+    ) async throws(CommonError) {
+        try await self.init(directory, profile, now) { () throws(CommonError) in
+            try StoreFiles(existing: directory, profile: profile)
+        }
+    }
+
+    /// - Parameter files: Returns the files of the store; nil if there is none.
+    private init(
+        _ directory: String, _ profile: String, _ now: @escaping @Sendable () -> Date,
+        files: () throws(CommonError) -> StoreFiles?
+    ) async throws(CommonError) {
         do throws(CommonError) {
-            let files = try StoreFiles(directory: directory, profile: profile)
-            path = files.database
+            path = try StoreFiles.places(directory, profile)[2]
             self.profile = profile
             self.now = now
+            let files = try files()
+            isMissing = files == nil
             let (opened, resetCount) = try await Self.onDatabaseThread("open the store") {
-                let opened = try Schema.openDatabase(at: files.database)
+                let opened =
+                    if let files {
+                        try Schema.openDatabase(at: files.database)
+                    } else {
+                        try Schema.emptyDatabase(for: directory)
+                    }
                 return (opened, try opened.0.read { try Self.resetCount(in: $0) })
             }
             database = opened.0
@@ -62,11 +93,6 @@ public final class RecordStore: Sendable {
         } catch {
             throw error.during("open the store")
         }
-    }
-
-    /// Whether there is a store in the directory. Creates nothing.
-    package static func isPresent(directory: String, profile: String = "default") -> Bool {
-        StoreFiles.isPresent(directory: directory, profile: profile)
     }
 
     /// `$XDG_DATA_HOME/latchkey`, or `~/.local/share/latchkey` if that is not set.

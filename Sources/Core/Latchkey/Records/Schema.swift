@@ -10,21 +10,30 @@ enum Schema {
     /// Marks the file as a Latchkey store (SQLite's `application_id`): the characters `Ltch`.
     private static let applicationID = 0x4C74_6368
 
+    /// The database, the error of each write if it can only be read, and the file, if SQLite does
+    /// not notice its changes or replacement.
+    typealias Opened = (DatabaseQueue, obstacle: CommonError?, file: OpenedFile?)
+
     /// Opens the store's file, and creates the tables in an empty one. Refuses a file that is not a
     /// store, a store of another format, and a store whose definitions were changed, and does not
     /// change them.
-    ///
-    /// - Returns: The database, the error of each write if it can only be read, and the file, if
-    ///   SQLite does not notice its changes or replacement.
-    static func openDatabase(at path: String) throws -> (
-        DatabaseQueue, obstacle: CommonError?, file: OpenedFile?
-    ) {
+    static func openDatabase(at path: String) throws -> Opened {
         do {
             return (try openForWriting(path), nil, OpenedFile(open: path))
         } catch let error as DatabaseError where error.preventsWriting {
             guard let (queue, file) = try openForReading(path) else { throw error }
             return (queue, CommonError(storing: error), file)
         }
+    }
+
+    /// An empty database in memory, in place of the missing store of a directory.
+    static func emptyDatabase(for directory: String) throws -> Opened {
+        let queue = try DatabaseQueue(configuration: configuration)
+        try queue.write(createTables)
+        let obstacle = CommonError.notFound(
+            "there is no store at \(directory)",
+            recovery: "Check the name of the directory, or store something first.")
+        return (queue, obstacle, nil)
     }
 
     /// Opens a store in a directory or on a disk that cannot be written.
@@ -114,9 +123,13 @@ enum Schema {
         // others then find them.
         try queue.write { database in
             guard try isEmpty(database) else { return }
-            try database.execute(sql: "PRAGMA application_id = \(applicationID)")
-            for statement in statements { try database.execute(sql: statement) }
+            try createTables(database)
         }
+    }
+
+    private static func createTables(_ database: Database) throws {
+        try database.execute(sql: "PRAGMA application_id = \(applicationID)")
+        for statement in statements { try database.execute(sql: statement) }
     }
 
     /// How many seconds to wait for another process.

@@ -9,18 +9,12 @@ struct StoreFiles {
     /// - Parameter isArchiving: Whether the files are only moved aside. An interrupted move leaves
     ///   second names of the logs.
     init(directory: String, profile: String, isArchiving: Bool = false) throws(CommonError) {
-        guard
-            (1...64).contains(profile.utf8.count), !profile.hasPrefix("."),
-            profile.utf8.allSatisfy({ $0.isASCIILetterOrDigit || "._-".utf8.contains($0) })
-        else { throw .invalidInput("‘\(profile)’ is not a valid profile name") }
-        guard !directory.isEmpty else { throw .invalidInput("the directory's name is empty") }
-        let directory = Self.withoutEmptyParts(directory)
-        try Self.makeDirectories(directory)
-        try Self.check(directory, .directory)
-        let folder = directory + "/" + profile
-        try Self.makeDirectories(folder)
-        try Self.check(folder, .directory)
-        database = folder + "/latchkey.sqlite"
+        let places = try Self.places(directory, profile)
+        for directory in places.dropLast() {
+            try Self.makeDirectories(directory)
+            try Self.check(directory, .directory)
+        }
+        database = places[2]
         try Self.makeFile(database)
         let kind = isArchiving ? Kind.linkedFile : .file
         try Self.check(database, kind)
@@ -30,18 +24,38 @@ struct StoreFiles {
         }
     }
 
+    /// The existing files; nil if a part of the path is missing. Creates nothing.
+    init?(existing directory: String, profile: String) throws(CommonError) {
+        let places = try Self.places(directory, profile)
+        for place in places {
+            var status = stat()
+            guard lstat(place, &status) == 0 else {
+                guard errno == ENOENT else { throw Self.unusable(place, errno) }
+                return nil
+            }
+            if place != places.last { try Self.check(place, .directory) }
+        }
+        try self.init(directory: directory, profile: profile)
+    }
+
+    /// The paths of the directory, of the profile's directory in it, and of the database.
+    static func places(_ directory: String, _ profile: String) throws(CommonError) -> [String] {
+        guard
+            (1...64).contains(profile.utf8.count), !profile.hasPrefix("."),
+            profile.utf8.allSatisfy({ $0.isASCIILetterOrDigit || "._-".utf8.contains($0) })
+        else { throw .invalidInput("‘\(profile)’ is not a valid profile name") }
+        guard !directory.isEmpty else { throw .invalidInput("the directory's name is empty") }
+        let directory = withoutEmptyParts(directory)
+        let folder = directory + "/" + profile
+        return [directory, folder, folder + "/latchkey.sqlite"]
+    }
+
     /// The path without trailing `/` and `/.`: with them it names the target of a symbolic link
     /// (path_resolution(7)), and the check must see the link itself.
     private static func withoutEmptyParts(_ path: String) -> String {
         var path = path[...]
         while path.utf8.count > 1, path.hasSuffix("/") || path.hasSuffix("/.") { path.removeLast() }
         return String(path)
-    }
-
-    /// Whether there is anything at the file's path. Opening it decides whether it is a store.
-    static func isPresent(directory: String, profile: String) -> Bool {
-        var status = stat()
-        return lstat(directory + "/" + profile + "/latchkey.sqlite", &status) == 0
     }
 
     // MARK: Archives

@@ -67,6 +67,8 @@ extension AttestationCommand {
                 keys are proven to the server even if it does not require that.
                 """)
 
+        static let createsStore = true
+
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
         func perform(in context: CommandContext) async throws -> AttestationStatusReport.Issuer {

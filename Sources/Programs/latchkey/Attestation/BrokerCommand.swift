@@ -38,6 +38,8 @@ extension BrokerCommand {
                 server's configuration has its SHA-256 as attestation.broker_token_digest.
                 """)
 
+        static let createsStore = true
+
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
         @Option(help: ArgumentHelp("The file with the server operator's token.", valueName: "file"))

@@ -17,6 +17,8 @@ extension CredentialCommand {
                 the default.
                 """)
 
+        static let createsStore = true
+
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
         @Option(

@@ -82,7 +82,11 @@ struct Diagnostics {
     /// Checks the store. Does not create one.
     private func store() async -> (RecordStore?, Check) {
         let directory = context.settings.store
-        guard RecordStore.isPresent(directory: directory) else {
+        do throws(KeystoreError) {
+            let store = try await context.store()
+            guard store.isMissing else {
+                return (store, writing(to: store) ?? .ok("store", "The store is \(store.path)."))
+            }
             let place = nearestDirectory(to: directory)
             guard access(place, W_OK | X_OK) == 0 else {
                 return (
@@ -95,23 +99,14 @@ struct Diagnostics {
                         code: .unavailable)
                 )
             }
-            do throws(KeystoreError) {
-                try OwnPlace.check(directory)
-                try WriteRehearsal.run(in: place)
-            } catch {
-                return (nil, .problem("store", error))
-            }
+            try WriteRehearsal.run(in: place)
             return (
                 nil,
                 .ok(
                     "store",
-                    "There is no store at \(directory) yet. The first command that uses it creates it."
+                    "There is no store at \(directory) yet. The first key or secret that is stored creates it."
                 )
             )
-        }
-        do throws(KeystoreError) {
-            let store = try await context.store()
-            return (store, writing(to: store) ?? .ok("store", "The store is \(store.path)."))
         } catch {
             return (nil, .problem("store", error))
         }

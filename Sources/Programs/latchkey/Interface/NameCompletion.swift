@@ -49,15 +49,14 @@ enum NameCompletion {
             }
     }
 
-    /// The records of the command line's container; nil if there is no store.
-    private static func records(of words: [String]) async throws -> RecordContainer? {
+    /// The records of the command line's container.
+    private static func records(of words: [String]) async throws -> RecordContainer {
         let options = ["container", "store", "tcti", "token"].compactMap { name in
             value(of: name, in: words).map { "--\(name)=\($0)" }
         }
         let settings = try ProgramSettings(
             ProgramOptions.parse(options), environment: ProcessInfo.processInfo.environment)
-        guard RecordStore.isPresent(directory: settings.store) else { return nil }
-        return try settings.records(in: try await settings.openedStore())
+        return try settings.records(in: try await settings.existingStore())
     }
 
     private static func value(of option: String, in words: [String]) -> String? {

@@ -21,6 +21,8 @@ extension KeyCommand {
                 the command fails.
                 """)
 
+        static let createsStore = true
+
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
         @Option(

@@ -11,6 +11,8 @@ extension LockerCommand {
             abstract: "Encrypt the text from standard input, at most 1 MiB, for a protection level."
         )
 
+        static let createsStore = true
+
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
         @OptionGroup var locker: LockerArguments
 

@@ -10,6 +10,8 @@ extension LockerCommand {
             commandName: "start",
             abstract: "Check that a session starts; enrol this machine if it is not enrolled.")
 
+        static let createsStore = true
+
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
         @OptionGroup var locker: LockerArguments
 

@@ -16,6 +16,8 @@ struct LoginCommand: ContextCommand {
             the browser can be on any device, if the server offers that.
             """)
 
+    static let createsStore = true
+
     @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
     @Flag(help: "Show a code to enter on the server's page, in a browser on any device.")
@@ -114,6 +116,8 @@ struct LogoutCommand: ContextCommand {
     static let configuration = CommandConfiguration(
         commandName: "logout",
         abstract: "End the session and disable biometric login.")
+
+    static let createsStore = true
 
     @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 

@@ -18,12 +18,12 @@ struct PasskeyCommand: AsyncParsableCommand {
 }
 
 extension CommandContext {
-    /// Opens the store of passkeys. Uses the hardware, and does not prompt.
+    /// Opens the store of passkeys. Uses the hardware if there are passkeys, and does not prompt.
     func passkeys() async throws -> (store: PasskeyStore, records: RecordContainer) {
         let records = try await records()
         let console = console
         let store = PasskeyStore(records: records) { console.warn("\($0) \($0.advice)") }
-        try await store.open(authorizedBy: presence)
+        if try store.count() > 0 { try await store.open(authorizedBy: presence) }
         return (store, records)
     }
 }
@@ -73,7 +73,9 @@ extension PasskeyCommand {
         static let configuration = CommandConfiguration(
             commandName: "rename",
             abstract: "Give a passkey a label of your own.",
-            discussion: "Sites do not see the label. An empty label removes it.")
+            discussion:
+                "Sites do not see the label. No other passkey may have it. An empty label removes it."
+        )
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
         @Argument(help: PasskeyCommand.passkeyHelp) var passkey: String

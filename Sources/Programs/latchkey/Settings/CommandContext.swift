@@ -18,8 +18,11 @@ struct CommandContext: Sendable {
     let presence: any PresenceAuthority
     let browser: any Browser
     let log: Logger
+    /// Whether the command creates a missing store.
+    let createsStore: Bool
 
-    init(_ options: GlobalOptions) throws {
+    init(_ options: GlobalOptions, createsStore: Bool) throws {
+        self.createsStore = createsStore
         let environment = ProcessInfo.processInfo.environment
         let settings = try options.settings(environment: environment)
         let console = Console(format: options.json ? .json : .text, isQuiet: options.quiet)
@@ -45,19 +48,26 @@ struct CommandContext: Sendable {
             })
     }
 
-    /// Opens the store; creates it if it does not exist.
+    /// Opens the store, and creates nothing.
     ///
     /// - Throws: The store's own error, for commands that report the store itself.
     func store() async throws(KeystoreError) -> RecordStore {
         log.debug("opening the store", metadata: ["directory": "\(settings.store)"])
         try OwnPlace.check(settings.store)
-        return try await RecordStore(directory: settings.store)
+        return try await RecordStore(existing: settings.store)
     }
 
-    /// Opens the store of a command that reads or changes records; creates it if it does not exist.
+    /// Opens the store of a command that reads or changes records. If there is none, only some
+    /// commands create it: see ``ContextCommand/createsStore``. Others find nothing in it.
     func recordStore() async throws(KeystoreError) -> RecordStore {
         log.debug("opening the store", metadata: ["directory": "\(settings.store)"])
-        return try await settings.openedStore()
+        guard !createsStore else { return try await settings.openedStore() }
+        let store = try await settings.existingStore()
+        // The default directory has no store before the first command that stores something.
+        if store.isMissing, let place = settings.values.place(of: .store) {
+            console.warn("There is no store at \(printable(settings.store)), which \(place) names.")
+        }
+        return store
     }
 
     /// The token if one is configured, otherwise the TPM.
@@ -138,19 +148,23 @@ protocol ContextCommand: AsyncParsableCommand {
     /// The operation for the errors of this command, as a verb phrase; nil if the errors already
     /// name their operation.
     var operation: String? { get }
+    /// Whether the command creates the store if there is none: it stores something that needs
+    /// nothing in the store.
+    static var createsStore: Bool { get }
 
     func perform(in context: CommandContext) async throws -> Output
 }
 
 extension ContextCommand {
     var operation: String? { nil }
+    static var createsStore: Bool { false }
 
     func run() async throws { try await runInContext() }
 
     /// Reads the settings, performs the command, and shows its report.
     func runInContext() async throws {
         if arguments.verbose { LoggingSystem.bootstrap { TextLogHandler(label: $0) } }
-        let context = try CommandContext(arguments)
+        let context = try CommandContext(arguments, createsStore: Self.createsStore)
         HardwareWait.report(to: context.console.waitNotice)
         let report: Output
         do {

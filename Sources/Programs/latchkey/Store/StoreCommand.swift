@@ -27,12 +27,6 @@ struct StoreCommand: AsyncParsableCommand {
         var operation: String? { "reset the store" }
 
         func perform(in context: CommandContext) async throws -> BriefReport {
-            let directory = context.settings.store
-            guard RecordStore.isPresent(directory: directory) else {
-                throw KeystoreError.notFound(
-                    "there is no store at \(directory)",
-                    recovery: "To name another directory, use --store.")
-            }
             let archive = try await archiveStore(in: context)
             return BriefReport(
                 ["archive": .string(archive)],
@@ -44,6 +38,11 @@ struct StoreCommand: AsyncParsableCommand {
         {
             do throws(KeystoreError) {
                 let store = try await context.store()
+                guard !store.isMissing else {
+                    throw .notFound(
+                        "there is no store at \(context.settings.store)",
+                        recovery: "To name another directory, use --store.")
+                }
                 let contents = try await store.contents()
                 try await confirm(Self.loss(of: contents))
                 return try await store.startOver()

@@ -42,6 +42,8 @@ extension VaultCommand {
             commandName: "store",
             abstract: "Store the secret from standard input in a new vault.")
 
+        static let createsStore = true
+
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
         @Argument(help: nameHelp) var name: String
 
