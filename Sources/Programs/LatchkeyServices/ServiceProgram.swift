@@ -46,6 +46,7 @@ extension ServiceProgram {
 
     private static func status(environment: [String: String], log: Logger) async -> ExitStatus {
         do {
+            try ProgramTexts.check()
             let program = try parse()
             var log = log
             log.logLevel = program.isVerbose ? .debug : .info

@@ -72,6 +72,7 @@ struct LatchkeyTool: AsyncParsableCommand {
 
     private static func run(_ arguments: [String], _ console: Console) async -> ExitStatus {
         do {
+            try ProgramTexts.check()
             try CommandWords.check(arguments)
             var command = try await asyncParseAsRoot(arguments)
             if var command = command as? any AsyncParsableCommand {

@@ -84,6 +84,95 @@ struct HostileTextTests {
         }
     }
 
+    /// Swift would replace the bytes, and the command would use another name or file.
+    @Test func `bytes that are no UTF-8, and very long texts, are refused in each place`()
+        async throws
+    {
+        let machine = try Machine(tcti: "device:/nonexistent/tpm")
+        func run(_ text: String, _ script: String) async throws -> Outcome {
+            try await machine.run(
+                ["-c", "T=$(printf '\(text)') && \(script)", Products.latchkey.string],
+                program: "/bin/bash")
+        }
+        let places = [
+            "$0 key create --label \"$T\"", "$0 key list --store \"$T\"",
+            "$0 key list \"--store=$T\"",
+            "$0 key list --container \"$T\"", "$0 key sign x \"$T\"", "$0 key show \"$T\"",
+            "$0 vault store \"$T\"", "$0 credential add --tag \"k=$T\"",
+            "$0 key list --tcti \"$T\"",
+            "$0 status --client-id \"$T\"", "$0 ssh restrict x --host \"$T\"",
+            "$0 passkey rename x \"$T\"", "$0 token init --label \"$T\"",
+            "$0 config set store \"$T\"",
+            "$0 \"$T\"", "$0 key \"$T\"", "$0 key list \"--$T\"",
+            "LATCHKEY_STORE=\"$T\" $0 key list", "LATCHKEY_CLIENT_ID=\"$T\" $0 status",
+            "HOME=\"$T\" $0 key list", "XDG_DATA_HOME=\"/$T\" $0 key list",
+        ]
+        for place in places {
+            let bytes = try await run(#"a\xff\xfeb"#, place)
+            #expect(bytes.status == 2, "\(place): \(bytes)")
+            #expect(bytes.errors.contains("is not text in UTF-8"), "\(place): \(bytes.errors)")
+            expectHarmless(bytes)
+            let long = try await run("%0100000d", place)
+            #expect(long.status == 2, "\(place): \(long.errors.prefix(300))")
+            #expect(long.errors.contains("is longer than 8192 bytes"), "\(place)")
+            #expect(long.errors.utf8.count < 400, "\(place)")
+        }
+        let json = try await run(#"\xc3"#, "$0 key show --json \"$T\"")
+        #expect(try json.json()["error"]?["code"] == "invalidInput")
+        for service in [Products.agent, Products.passkeys] {
+            let outcome = try await machine.run(
+                ["-c", #"exec "$0" --store "$(printf 'a\xff')""#, service.string],
+                program: "/bin/bash")
+            #expect(outcome.status == 2 && outcome.errors.contains("UTF-8"), "\(outcome)")
+        }
+        let left = try FileManager.default.contentsOfDirectory(
+            atPath: machine.directory.path(of: "data"))
+        #expect(left.isEmpty, "no directory was made: \(left)")
+    }
+
+    @Test func `a setting with a control or invisible character is refused, wherever it is`()
+        async throws
+    {
+        let machine = try Machine(tcti: "device:/nonexistent/tpm")
+        let folder = machine.directory.path(of: "config/latchkey")
+        try FileManager.default.createDirectory(
+            atPath: folder, withIntermediateDirectories: true)
+        let settings = [
+            "container": "a", "store": "/tmp/a", "tcti": "swtpm:path=/a", "token": "pkcs11:token=a",
+            "endpoint": "https://a", "client-id": "a", "pin-source": "file:/a",
+            "trusted-origins": "https://a", "agent-socket": "/a",
+        ]
+        for (name, value) in settings {
+            // A NUL can only be in the file.
+            for character in ["\u{0}", "\u{1B}", "\n", "\u{202E}", "\u{200B}", "\u{9B}"] {
+                let text = value + character + "b"
+                let file = URL(filePath: folder + "/config.json")
+                try JSONEncoder().encode([name: text]).write(to: file)
+                let configured = try await machine.run("status")
+                #expect(
+                    configured.status == 2, "\(name) \(character.debugDescription): \(configured)")
+                #expect(
+                    configured.errors.contains("Correct ‘\(name)’ in \(file.path)"),
+                    "\(configured.errors)")
+                expectHarmless(configured)
+                try FileManager.default.removeItem(at: file)
+                guard character != "\u{0}" else { continue }
+                let variable =
+                    "LATCHKEY_" + name.uppercased().replacing("-", with: "_")
+                let outcomes = [
+                    try await machine.run("status", extra: [variable: text]),
+                    try await machine.run("config", "set", name, text),
+                ]
+                for outcome in outcomes {
+                    #expect(
+                        outcome.status == 2, "\(name) \(character.debugDescription): \(outcome)")
+                    expectHarmless(outcome)
+                }
+            }
+        }
+        #expect(!FileManager.default.fileExists(atPath: folder + "/config.json"))
+    }
+
     @Test(.requires(program: "python3"), .softwareTPM)
     func `a server's text cannot control the terminal`() async throws {
         let server = try RunningProgram(

@@ -73,6 +73,10 @@ package enum Setting: String, CaseIterable, Sendable {
             return "‘\(text)’ is neither an absolute path nor none"
         default: break
         }
+        // A NUL would end a path, and a line end the line of a message or a file.
+        guard text.unicodeScalars.allSatisfy(\.isVisible) else {
+            return "‘\(text)’ contains a control or invisible character"
+        }
         return nil
     }
 
