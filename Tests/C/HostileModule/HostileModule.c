@@ -16,6 +16,7 @@
      FUNCTION length NUMBER          replaces the base's length (signature, slots, objects, attributes)
      FUNCTION value TYPE HEX         C_GetAttributeValue: the value of attributes of TYPE
      FUNCTION refuse TYPE CODE       C_GetAttributeValue: CODE for attributes of TYPE, 0 for an unavailable one
+     FUNCTION veil TYPE CODE         C_GetAttributeValue: as refuse, without a login
      FUNCTION point FORM             C_GetAttributeValue: CKA_EC_POINT as bare, compressed, bare-compressed, hybrid, long or bits
      FUNCTION cantlock               C_Initialize: rejects callers that use threads
      FUNCTION absent                 C_GetSlotList: no slot has a token
@@ -434,7 +435,9 @@ static CK_RV GetAttributeValue(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE objec
         for (CK_ULONG j = 0; j < count; j++) {
             if (!strcmp(rules[i].action, "length"))
                 attributes[j].ulValueLen = strtoul(rules[i].argument, NULL, 0);
-            else if (!strcmp(rules[i].action, "refuse") && attributes[j].type == strtoul(rules[i].argument, NULL, 0)) {
+            else if ((!strcmp(rules[i].action, "refuse") ||
+                      (!strcmp(rules[i].action, "veil") && !is_logged_in(session))) &&
+                     attributes[j].type == strtoul(rules[i].argument, NULL, 0)) {
                 attributes[j].ulValueLen = CK_UNAVAILABLE_INFORMATION;
                 value = strtoul(rules[i].more, NULL, 0);
             } else if (!strcmp(rules[i].action, "point") && attributes[j].type == CKA_EC_POINT && value == CKR_OK &&

@@ -31,6 +31,8 @@ package struct CryptokiError: Error, Sendable {
         case tokenAmbiguous
         /// There is no such key, or one of its halves is missing.
         case keyAbsent
+        /// The token does not show the public half of a key that it has just created.
+        case publicHalfHidden
         /// Another key has the ID of the stored one.
         case keyReplaced
         /// More than one key matches.

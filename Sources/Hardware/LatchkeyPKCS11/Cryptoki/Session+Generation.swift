@@ -48,13 +48,30 @@ extension Session {
             }
         }
         return try destroyingOnError(chosen) { () throws(CryptokiError) in
-            let key = try read(chosen)
+            let key = try readNew(chosen, read)
             try checkProtection(of: key, isGenerated: true)
             guard !request.isPrivate || key.attributes.isPrivate != false else {
                 throw CryptokiError(
                     .unsound, reason: "the token did not give the key the requested protection")
             }
             return key
+        }
+    }
+
+    /// Reads a new key. A token may show objects only after a login, but one that shows the private
+    /// half also has to show the public one.
+    private func readNew<Key: PrivateHalf>(
+        _ id: Data, _ read: (Data) throws(CryptokiError) -> Key
+    ) throws(CryptokiError) -> Key {
+        do throws(CryptokiError) {
+            return try read(id)
+        } catch {
+            guard error.kind == .keyAbsent, try !objects(.privateKey, id: id).isEmpty else {
+                throw error
+            }
+            throw CryptokiError(
+                .publicHalfHidden, function: "C_GetAttributeValue",
+                reason: "the token does not show the public half of the new key (CKA_EC_POINT)")
         }
     }
 

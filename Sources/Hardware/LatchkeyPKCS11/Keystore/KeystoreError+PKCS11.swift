@@ -123,7 +123,8 @@ extension CryptokiError.Kind {
         case .cancelled: (.cancelled, "Start again when you are ready.")
         case .touchTimedOut: (.cancelled, "Try again, and touch the token when it blinks.")
         case .loginNeeded: (.transient, "Try again with the token's PIN.")
-        case .unsupported: (.unsupported, "Use another token or another module.")
+        case .unsupported, .publicHalfHidden:
+            (.unsupported, "Use another token or another module.")
         case .noContextLogin:
             (.unsupported, "Use a key that does not require the PIN for each use.")
         case .unsound: (.refused, "Do not use this token for keys that must not leave it.")

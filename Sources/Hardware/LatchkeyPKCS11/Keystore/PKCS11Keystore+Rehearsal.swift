@@ -84,6 +84,8 @@ extension PKCS11Keystore {
             switch error.kind {
             case .loginNeeded: return .notTried("it requires the PIN")
             case .keyAbsent: return .notTried("the token shows new keys only after a login")
+            // A login may show it.
+            case .publicHalfHidden: return .refused(error.reason)
             default: throw KeystoreError(error, profile: module)
             }
         }

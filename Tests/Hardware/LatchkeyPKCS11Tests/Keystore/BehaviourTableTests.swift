@@ -86,6 +86,12 @@ struct BehaviourTableTests {
         Behaviour(
             name: "creates keys only after a login", rules: ["C_GenerateKeyPair login 0x101"]),
         Behaviour(
+            name: "shows points only after a login",
+            rules: each("C_GetAttributeValue veil 0x181", "0x0", "0x11", "0x12")),
+        Behaviour(
+            name: "does not show points",
+            rules: each("C_GetAttributeValue refuse 0x181", "0x0", "0x11", "0x12")),
+        Behaviour(
             name: "has no keys that end with a session",
             rules: ["C_GenerateKeyPair unstored 0x13", "C_GenerateKeyPair unstored 0xd1"]),
         Behaviour(
