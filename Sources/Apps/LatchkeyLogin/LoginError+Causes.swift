@@ -10,7 +10,8 @@ extension LoginErrorCode: OAuthErrorCode {
             case .refused(let refusal): Self(refusal)
             case .authorization(.refused(let error)): Self(ServerRefusal(error, status: nil))
             case .missingEndpoint(.deviceAuthorization): .unsupported
-            case .malformed, .tokens, .metadata, .missingEndpoint, .authorization(.otherIssuer):
+            case .malformed, .tokens, .metadata, .missingEndpoint, .authorization(.otherIssuer),
+                .authorization(.unanswered):
                 .invalidResponse
             case .idToken(.clock): .clockSkew
             case .idToken(.algorithms): .unsupported

@@ -27,6 +27,7 @@ struct LoopbackListener: Sendable {
     private let socket: ListeningSocket
     private let server: ConnectionServer
     private let answers: AsyncStream<AuthorizationAnswer>
+    private let notices: LoopbackNotices
 
     /// - Parameters:
     ///   - port: The port; nil for a free one.
@@ -88,7 +89,7 @@ struct LoopbackListener: Sendable {
         }
         return LoopbackListener(
             redirectURI: origin + path, link: origin + link.path, socket: socket, server: server,
-            answers: answers)
+            answers: answers, notices: notices)
     }
 
     /// Without a reset, the kernel would keep a row for the connection in the list of sockets.
@@ -100,7 +101,7 @@ struct LoopbackListener: Sendable {
 
     /// Waits for the answer.
     ///
-    /// - Throws: ``AuthorizationFailure``: `timedOut`, or `cancelled` when the task is.
+    /// - Throws: ``AuthorizationFailure``: `timedOut`, `unanswered`, or `cancelled` when the task is.
     func answer(within timeout: Duration) async throws(AuthorizationFailure) -> AuthorizationAnswer
     {
         let answers = answers
@@ -116,7 +117,7 @@ struct LoopbackListener: Sendable {
         }
         if let answer { return answer }
         guard !Task.isCancelled else { throw .cancelled }
-        throw .timedOut
+        throw notices.hasMissingQuery ? .unanswered : .timedOut
     }
 
     /// Stops listening. Responses in progress are still sent.

@@ -12,6 +12,8 @@ enum LoopbackNotice: Hashable, Sendable {
     case noState(OAuth2Error?)
     /// A response to an authorization request has another `state`.
     case otherState
+    /// A request of the redirect URI has no query.
+    case noQuery
 
     /// A refused query of the redirect URI.
     ///
@@ -56,6 +58,10 @@ enum LoopbackNotice: Hashable, Sendable {
         case .otherState:
             "The browser brought the answer to another login. It was ignored, and this login still waits. Use the "
                 + "page that this login opened."
+        case .noQuery:
+            "The browser came back to this login without an answer in the query of the address "
+                + "(response_mode=query). Its page passes on an answer in the fragment. If the login still waits, the "
+                + "server sent none: stop the login, and show this text to the server's operator."
         }
     }
 
@@ -65,7 +71,7 @@ enum LoopbackNotice: Hashable, Sendable {
 
 /// Reports each kind of notice once, so that a hostile program cannot fill the terminal.
 final class LoopbackNotices: Sendable {
-    private enum Kind { case otherUser, unknownUser, noState, otherState }
+    private enum Kind { case otherUser, unknownUser, noState, otherState, noQuery }
 
     private let reported = Mutex<Set<Kind>>([])
     private let report: @Sendable (LoopbackNotice) -> Void
@@ -81,8 +87,12 @@ final class LoopbackNotices: Sendable {
             case .unknownUser: .unknownUser
             case .noState: .noState
             case .otherState: .otherState
+            case .noQuery: .noQuery
             }
         guard reported.withLock({ $0.insert(kind).inserted }) else { return }
         report(notice)
     }
+
+    /// Whether the browser came back without an answer.
+    var hasMissingQuery: Bool { reported.withLock { $0.contains(.noQuery) } }
 }

@@ -26,7 +26,10 @@ struct RedirectResponder: Sendable {
         guard isStart || parts[0] == LoopbackListener.path else { return .notFound }
         guard request.method == "GET" else { return .notAllowed }
         guard !isStart else { return start(forKnownUser: isKnown) }
-        guard parts.count == 2 else { return .refused }
+        guard parts.count == 2, !parts[1].isEmpty else {
+            notices.add(.noQuery)
+            return .noQuery
+        }
         guard let answer = accept(String(parts[1])) else {
             if let notice = LoopbackNotice(refused: String(parts[1])) { notices.add(notice) }
             return .refused
@@ -57,14 +60,17 @@ struct RedirectReply: Equatable {
     let location: String?
     private let heading: String
     private let text: String
+    private let script: String?
 
     private init(
-        _ status: HTTPResponse.Status, location: String? = nil, _ heading: String, _ text: String
+        _ status: HTTPResponse.Status, location: String? = nil, _ heading: String, _ text: String,
+        script: String? = nil
     ) {
         self.status = status
         self.location = location
         self.heading = heading
         self.text = text
+        self.script = script
     }
 
     /// A redirect to this URL.
@@ -78,6 +84,14 @@ struct RedirectReply: Equatable {
         .ok, "You can close this window", "The program that opened this page continues.")
     static let refused = RedirectReply(
         .badRequest, "Unexpected response", "This is not the response that the program waits for.")
+    /// The answer of a server that answers in the fragment (`response_mode=fragment`) is only in the
+    /// browser, and the page passes it on. It then has to have the right `state`, as any other.
+    static let noQuery = RedirectReply(
+        .badRequest, "The server’s answer is missing",
+        "The address of this page has no answer to the login. Go back to the program, which says what you can do.",
+        script:
+            #"if (location.hash.length > 1) location.replace(location.pathname + "?" + location.hash.slice(1))"#
+    )
     static let linkReused = RedirectReply(
         .gone, "The login was stopped",
         "This link works once and was opened before. If you did not open it, another user tried to use your login."
@@ -101,7 +115,12 @@ struct RedirectReply: Equatable {
         h1 { font-size: 1.5rem; line-height: 1.25; margin: 0 0 4px }
         p { margin: 0 }
         """
-    private static let styleHash = Data(SHA256.hash(data: Data(style.utf8))).base64EncodedString()
+    private static let styleSource = source(of: style)
+
+    /// The source that permits an element with this text (CSP Level 3, section 2.3.1).
+    private static func source(of text: String) -> String {
+        "'sha256-\(Data(SHA256.hash(data: Data(text.utf8))).base64EncodedString())'"
+    }
 
     /// The response.
     var message: [UInt8] {
@@ -110,13 +129,14 @@ struct RedirectReply: Equatable {
             <html lang="en"><head><meta charset="utf-8">
             <meta name="viewport" content="width=device-width, initial-scale=1">
             <title>\(heading)</title><style>\(Self.style)</style></head>
-            <body><main><h1>\(heading)</h1><p>\(text)</p></main></body></html>
+            <body><main><h1>\(heading)</h1><p>\(text)</p></main>\(script.map { "<script>\($0)</script>" } ?? "")</body></html>
 
             """
         var lines = [
             "HTTP/1.1 \(status)", "Content-Type: text/html; charset=utf-8",
             "Content-Length: \(page.utf8.count)",
-            "Content-Security-Policy: default-src 'none'; style-src 'sha256-\(Self.styleHash)'",
+            "Content-Security-Policy: default-src 'none'; style-src \(Self.styleSource)"
+                + (script.map { "; script-src \(Self.source(of: $0))" } ?? ""),
             "Referrer-Policy: no-referrer", "Cache-Control: no-store", "Connection: close",
         ]
         if let location { lines.append("Location: \(location)") }

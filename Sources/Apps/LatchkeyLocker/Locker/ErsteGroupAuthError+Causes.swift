@@ -151,7 +151,8 @@ extension ErsteGroupAuthErrorCode: OAuthErrorCode {
                 .hardware
             case .invalidAddress, .refused, .malformed, .tokens, .metadata, .missingEndpoint,
                 .idToken, .proof(.clock), .proof(.refused),
-                .authorization(.refused), .authorization(.otherIssuer):
+                .authorization(.refused), .authorization(.otherIssuer),
+                .authorization(.unanswered):
                 .server
             }
     }
