@@ -30,6 +30,10 @@ extension Credential {
         }
     }
 
+    /// Whether a task of this process refreshes the token now. A further refresh then waits for the
+    /// same answer.
+    public var isRefreshing: Bool { store.refreshes.isRunning(id) }
+
     /// Refreshes the token if it has expired, expires soon, or was issued in the future because the
     /// clock was set back. Decides that without opening it. A token without an expiry or a refresh
     /// token is not refreshed.

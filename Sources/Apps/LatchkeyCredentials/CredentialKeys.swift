@@ -8,9 +8,12 @@ extension CredentialStore {
     /// first use: one key for each server and client, without user verification.
     ///
     /// The app's login sends `dpop_jkt` with `DPoPKey.thumbprint` in the authorization request, and
-    /// the field `DPoP` with `DPoPKey.proof(for:_:accessToken:nonce:)` in the token request. Store
-    /// the token with a ``Token/Context`` that names the key. Later requests of the credential then
-    /// have proofs. The key is deleted with the last credential that is bound to it.
+    /// redeems the code with
+    /// ``OAuth2Client/exchange(authorizationCode:codeVerifier:redirectURI:nonce:boundTo:)``. An app
+    /// that sends the token request itself sends the field `DPoP` with
+    /// `DPoPKey.proof(for:_:accessToken:nonce:)`, and stores the token with a ``Token/Context`` that
+    /// names the key. Later requests of the credential then have proofs. The key is deleted with the
+    /// last credential that is bound to it.
     ///
     /// - Parameters:
     ///   - issuer: The server's address.

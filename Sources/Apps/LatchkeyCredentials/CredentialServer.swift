@@ -1,5 +1,6 @@
 internal import FoundationEssentials
 internal import HTTPTypes
+internal import Latchkey
 public import LatchkeyJOSE
 internal import LatchkeyOAuth
 
@@ -27,6 +28,42 @@ struct CredentialServer: Sendable {
             throw error.ofRefresh
         }
         return try token.refreshed(by: response.tokens(), at: now, serverDate: response.date)
+    }
+
+    /// Redeems the code of a login, and validates the response. Revokes tokens that are not valid.
+    func redeem(
+        _ code: String, verifier: String, redirectURI: String, nonce: String?, at now: Date
+    ) async throws(CredentialError) -> Token {
+        let prover = try await keys.prover(of: context)
+        let client = try await client.proving(with: prover)
+        if nonce != nil { try await readKeys() }
+        let response = try await client.redeem(code, verifier: verifier, redirectURI: redirectURI)
+        let token: Token
+        do throws(CredentialError) {
+            token = try Token(
+                response.tokens(), context: context, id: Token.newID(), receivedAt: now)
+        } catch {
+            throw CredentialError(
+                code: .invalidResponse, reason: error.reason,
+                recovery: "Show this text to the server's operator.")
+        }
+        do throws(CredentialError) {
+            guard let idToken = token.idToken else {
+                guard nonce == nil else { throw CredentialError.invalidToken("is missing") }
+                return token
+            }
+            try await validate(
+                idToken,
+                .init(
+                    nonce: nonce, accessToken: token.accessToken, code: code,
+                    maximumIssueDifference: Self.maximumIssueDifference),
+                at: response.date ?? now)
+            return token
+        } catch {
+            let kind = token.refreshToken == nil ? Token.Kind.accessToken : .refreshToken
+            try? await revoke(kind, of: token)
+            throw error
+        }
     }
 
     /// Reads what validates an ID token, before an exchange that may bring one: a failure after the

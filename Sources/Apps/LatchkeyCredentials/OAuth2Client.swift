@@ -26,7 +26,7 @@ public struct OAuth2Client: Sendable {
         self.init(store: try Credential.requiredStorage) { context }
     }
 
-    fileprivate init(
+    init(
         store: CredentialStore, context: @escaping @Sendable () throws -> Token.Context
     ) {
         self.store = store
@@ -63,6 +63,36 @@ public struct OAuth2Client: Sendable {
     {
         try await perform("introspect the \(type.words)", with: token) {
             try await $0.introspect(type, of: token)
+        }
+    }
+
+    /// Redeems the authorization code of the app's own login for the first token (RFC 6749 section
+    /// 4.1.3, RFC 7636 section 4.5). Store the result with ``Credential/store(token:tags:)``.
+    ///
+    /// The app opens the page ``OpenIdConfiguration/authorizationEndpoint``, and checks `state` in the
+    /// answer. An ID token in the response is validated with the server's keys. If it is not valid, the
+    /// new tokens are revoked.
+    ///
+    /// - Parameters:
+    ///   - code: The parameter `code` of the answer to the authorization request.
+    ///   - codeVerifier: That of the request: ``PKCE/codeVerifier``.
+    ///   - redirectURI: The parameter `redirect_uri` of the request.
+    ///   - nonce: The parameter `nonce` of the request, which the ID token must have; nil for a request
+    ///     without one. With a nonce, the response must have an ID token.
+    ///   - key: The key to which the server binds the token: see
+    ///     ``CredentialStore/dpopKey(issuer:clientID:)``; nil for a token that is not bound.
+    /// - Throws: ``CredentialError``: `oauthError` if the server refuses the code, `unsupported`,
+    ///   `network`, `invalidResponse`, `invalidToken`. A code can be redeemed once.
+    public func exchange(
+        authorizationCode code: String, codeVerifier: String, redirectURI: String,
+        nonce: String? = nil, boundTo key: DPoPKey? = nil
+    ) async throws -> Token {
+        do {
+            return try await store.server(of: try context().bound(to: key)).redeem(
+                code, verifier: codeVerifier, redirectURI: redirectURI, nonce: nonce,
+                at: store.configuration.clock.now)
+        } catch {
+            throw error.during("redeem the code of the login")
         }
     }
 

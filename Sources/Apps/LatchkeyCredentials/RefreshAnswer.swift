@@ -84,6 +84,8 @@ final class RefreshCoordinator: Sendable {
         return try await task.value
     }
 
+    func isRunning(_ id: String) -> Bool { state.withLock { $0.running[id] != nil } }
+
     /// A response that could not be stored. Without it, the credential is lost.
     func unsaved(_ id: String) -> UnsavedAnswer? {
         state.withLock { $0.unsaved[id] }

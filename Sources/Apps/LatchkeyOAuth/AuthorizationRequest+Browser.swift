@@ -21,7 +21,8 @@ extension AuthorizationRequest {
         defer { listener.close() }
         let answer = try await listener.answer(in: browser, within: options.timeout)
         return AuthorizationGrant(
-            code: try answer.get(), codeVerifier: pkce.verifier, redirectURI: listener.redirectURI,
+            code: try answer.get(), codeVerifier: pkce.codeVerifier,
+            redirectURI: listener.redirectURI,
             nonce: nonce)
     }
 }

@@ -18,7 +18,7 @@ package struct AuthorizationRequest: Sendable {
     package let maxAge: Int?
     /// The thumbprint of the key that must redeem the code (RFC 9449 section 10); nil for none.
     package let keyThumbprint: String?
-    package let pkce = PKCE.random()
+    package let pkce = PKCE()
     package let state = RandomText.make()
     package let nonce: String
 
@@ -51,7 +51,8 @@ package struct AuthorizationRequest: Sendable {
     package func url(at endpoint: Endpoint, redirectURI: String) -> String {
         var fields = [
             ("response_type", "code"), ("client_id", clientID), ("redirect_uri", redirectURI),
-            ("scope", scope), ("code_challenge_method", "S256"), ("code_challenge", pkce.challenge),
+            ("scope", scope), ("code_challenge_method", "S256"),
+            ("code_challenge", pkce.codeChallenge),
             ("state", state), ("nonce", nonce),
         ]
         if !options.prompt.isEmpty {
@@ -136,16 +137,22 @@ extension FormEncoding {
 /// The response to an authorization request: a code, or why there is none.
 package typealias AuthorizationAnswer = Result<String, AuthorizationFailure>
 
-/// Proof Key for Code Exchange (RFC 7636) with S256.
-package struct PKCE: Sendable {
-    /// 43 characters.
-    package let verifier: String
+/// Proof Key for Code Exchange (RFC 7636) with the method `S256`: binds the authorization code of a
+/// login to the program that started the login.
+public struct PKCE: Hashable, Sendable {
+    /// The secret of one login, which redeems its code: 43 characters.
+    public let codeVerifier: String
 
-    /// Makes a verifier from 32 random bytes.
-    package static func random() -> PKCE { PKCE(verifier: RandomText.make()) }
+    /// Makes a verifier from 32 random bytes. Use it for one login.
+    public init() { codeVerifier = RandomText.make() }
 
-    /// base64url of the verifier's SHA-256, 43 characters.
-    package var challenge: String { Base64URL.encode(Data(SHA256.hash(data: Data(verifier.utf8)))) }
+    package init(codeVerifier: String) { self.codeVerifier = codeVerifier }
+
+    /// The parameter `code_challenge` of the authorization request: base64url of the verifier's
+    /// SHA-256, 43 characters.
+    public var codeChallenge: String {
+        Base64URL.encode(Data(SHA256.hash(data: Data(codeVerifier.utf8))))
+    }
 }
 
 /// Unguessable text for `state`, `nonce` and PKCE.

@@ -1,4 +1,3 @@
-internal import Crypto
 package import Foundation
 internal import HTTPTypes
 internal import Latchkey
@@ -124,34 +123,53 @@ package actor FormBrowser {
 }
 
 extension FormBrowser {
-    /// Logs a user in on the server's page, and redeems the code.
+    /// The redirect URI of the demo's client.
+    package static let redirectURI = "http://127.0.0.1/callback"
+
+    /// Logs a user in on the server's page.
     ///
-    /// - Returns: The token endpoint's JSON response, with an ID token and a refresh token.
-    package static func tokenResponse(of server: IdentityProcess) async throws -> Data {
-        let (verifier, redirectURI) = (
-            String(repeating: "v", count: 64), "http://127.0.0.1/callback"
-        )
+    /// - Parameters:
+    ///   - challenge: The code challenge of the request.
+    ///   - more: Other parameters of the request.
+    /// - Returns: The authorization code.
+    package static func code(
+        of server: IdentityProcess, _ challenge: String, _ more: [String: String] = [:]
+    ) async throws -> String {
+        try await logIn(at: server, challenge, more).code
+    }
+
+    private static func logIn(
+        at server: IdentityProcess, _ challenge: String, _ more: [String: String]
+    ) async throws -> (browser: FormBrowser, code: String) {
         let user = try #require(server.users.first)
         let browser = FormBrowser(user, transport: CurlTransport(), endingAt: redirectURI)
         let query = [
             "client_id": server.clientID, "redirect_uri": redirectURI, "response_type": "code",
-            "state": "s", "nonce": "n",
+            "state": "s",
             "scope": "openid offline_access https://authgear.com/scopes/full-access",
-            "code_challenge": Base64URL.encode(Data(SHA256.hash(data: Data(verifier.utf8)))),
-            "code_challenge_method": "S256",
-        ]
+            "code_challenge": challenge, "code_challenge_method": "S256",
+        ].merging(more) { $1 }
         try await browser.load("\(server.endpoint)/oauth2/authorize?\(encode(query))")
         try await browser.logIn()
         let page = await browser.page
         let answer = try #require(await browser.answer, "the login led nowhere: \(page)")
         let code = URLComponents(string: "?\(answer)")?.queryItems?.first { $0.name == "code" }?
             .value
+        return (browser, try #require(code))
+    }
+
+    /// Logs a user in on the server's page, and redeems the code.
+    ///
+    /// - Returns: The token endpoint's JSON response, with an ID token and a refresh token.
+    package static func tokenResponse(of server: IdentityProcess) async throws -> Data {
+        let pkce = PKCE()
+        let (browser, code) = try await logIn(at: server, pkce.codeChallenge, ["nonce": "n"])
         try await browser.post(
             "\(server.endpoint)/oauth2/token",
             [
                 "grant_type": "authorization_code", "client_id": server.clientID,
-                "code": try #require(code), "redirect_uri": redirectURI,
-                "code_verifier": verifier,
+                "code": code, "redirect_uri": redirectURI,
+                "code_verifier": pkce.codeVerifier,
             ])
         return Data(await browser.page.utf8)
     }

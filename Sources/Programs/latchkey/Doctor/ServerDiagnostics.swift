@@ -55,7 +55,7 @@ struct ServerDiagnostics {
     private func knows(
         _ client: String, at page: Endpoint, over transport: CurlTransport
     ) async throws(LoginError) -> Bool {
-        let challenge = PKCE.random().challenge
+        let challenge = PKCE().codeChallenge
         let query = FormEncoding.encode([
             ("response_type", "code"), ("client_id", client),
             ("redirect_uri", "http://127.0.0.1/callback"),

@@ -1,4 +1,3 @@
-import Crypto
 import Foundation
 import HTTPTypes
 import Latchkey
@@ -119,40 +118,24 @@ struct BoundCredentialTests {
         #expect(try token.authorization == "DPoP a")
     }
 
-    /// Logs in on the server's page, and exchanges the code with a proof, as an app does.
+    /// Logs in on the server's page, and redeems the code with a proof, as an app does.
     private func signIn(_ server: IdentityProcess, _ store: CredentialStore) async throws -> Token {
         let key = try #require(
             try await store.dpopKey(issuer: server.endpoint, clientID: server.clientID))
-        let (verifier, redirectURI) = (
-            String(repeating: "v", count: 64), "http://127.0.0.1/callback"
-        )
-        let browser = FormBrowser(
-            try #require(server.users.first), transport: CurlTransport(), endingAt: redirectURI)
-        let query = [
-            "client_id": server.clientID, "redirect_uri": redirectURI, "response_type": "code",
-            "scope": "openid offline_access https://authgear.com/scopes/full-access",
-            "state": "s", "dpop_jkt": key.thumbprint, "code_challenge_method": "S256",
-            "code_challenge": Base64URL.encode(Data(SHA256.hash(data: Data(verifier.utf8)))),
-        ]
-        try await browser.load("\(server.endpoint)/oauth2/authorize?\(FormBrowser.encode(query))")
-        try await browser.logIn()
-        let answer = try #require(await browser.answer, "the login led nowhere")
-        let code = URLComponents(string: "?\(answer)")?.queryItems?.first { $0.name == "code" }?
-            .value
-        let url = "\(server.endpoint)/oauth2/token"
-        var request = try #require(Endpoint(url)).request(.post)
-        request.headerFields[.contentType] = "application/x-www-form-urlencoded"
-        request.headerFields[try #require(HTTPField.Name("DPoP"))] = try await key.proof(
-            for: "POST", url)
-        let form = FormBrowser.encode([
-            "grant_type": "authorization_code", "client_id": server.clientID,
-            "code": try #require(code), "redirect_uri": redirectURI, "code_verifier": verifier,
-        ])
-        let (response, body) = try await CurlTransport().send(request, body: Array(form.utf8))
-        #expect(response.status == .ok)
-        return try Token(
-            response: Data(body),
-            context: Token.Context(
-                issuer: server.endpoint, clientID: server.clientID, boundTo: key))
+        let pkce = PKCE()
+        let code = try await FormBrowser.code(
+            of: server, pkce.codeChallenge, ["dpop_jkt": key.thumbprint, "nonce": "n"])
+        let client = OAuth2Client(store: store) {
+            Token.Context(issuer: server.endpoint, clientID: server.clientID)
+        }
+        // The code is bound to the key, and a request without its proof does not use it up.
+        await #expect(throws: CredentialError.self) {
+            try await client.exchange(
+                authorizationCode: code, codeVerifier: pkce.codeVerifier,
+                redirectURI: FormBrowser.redirectURI)
+        }
+        return try await client.exchange(
+            authorizationCode: code, codeVerifier: pkce.codeVerifier,
+            redirectURI: FormBrowser.redirectURI, nonce: "n", boundTo: key)
     }
 }

@@ -1,9 +1,11 @@
 import Foundation
+import HTTPTypes
 import Latchkey
 import LatchkeyOAuth
 import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
+import Synchronization
 import Testing
 
 @testable import LatchkeyCredentials
@@ -79,6 +81,48 @@ struct IdentityServerTests {
         }
     }
 
+    @Test func `the code of an app's own login gives the first token, once and only to the app`()
+        async throws
+    {
+        let bench = try Bench()
+        try await IdentityProcess.withRunning(["--demo"]) { server in
+            let transport = RecordingTransport()
+            let store = try await bench.start(
+                transport: transport, configuration: CredentialConfiguration())
+            let context = Token.Context(issuer: server.endpoint, clientID: server.clientID)
+            let client = OAuth2Client(store: store) { context }
+            let pkce = PKCE()
+            func redeem(
+                _ code: String, _ verifier: String = pkce.codeVerifier, nonce: String? = "n"
+            ) async throws -> Token {
+                try await client.exchange(
+                    authorizationCode: code, codeVerifier: verifier,
+                    redirectURI: FormBrowser.redirectURI, nonce: nonce)
+            }
+            func code(_ more: [String: String] = ["nonce": "n"]) async throws -> String {
+                try await FormBrowser.code(of: server, pkce.codeChallenge, more)
+            }
+            let first = try await code()
+            await #expect(throws: credentials(.oauthError)) {
+                try await redeem(first, PKCE().codeVerifier)
+            }
+            let second = try await code()
+            let token = try await redeem(second)
+            #expect(token.context == context)
+            #expect(try await client.userInfo(token: token).subject == token.subject)
+            let credential = try store.store(token)
+            #expect(try await credential.refresh().subject == token.subject)
+            await #expect(throws: credentials(.oauthError)) { try await redeem(second) }
+            #expect(try await redeem(code([:]), nonce: nil).subject == token.subject)
+
+            // The answer to another login: its tokens end.
+            #expect(transport.count("/oauth2/revoke") == 0)
+            let stranger = try await code(["nonce": "other"])
+            await #expect(throws: credentials(.invalidToken)) { try await redeem(stranger) }
+            #expect(transport.count("/oauth2/revoke") == 1)
+        }
+    }
+
     @Test func `a refresh token from elsewhere gives a token, once`() async throws {
         let bench = try Bench()
         try await IdentityProcess.withRunning(["--demo"]) { server in
@@ -98,5 +142,19 @@ struct IdentityServerTests {
                 try await Token.from(refreshToken: refreshToken, using: client)
             }
         }
+    }
+}
+
+/// Counts requests by their paths.
+private final class RecordingTransport: HTTPTransport {
+    private let paths = Mutex<[String]>([])
+
+    func count(_ path: String) -> Int { paths.withLock { $0.count { $0 == path } } }
+
+    func send(_ request: HTTPRequest, body: [UInt8]) async throws(KeystoreError) -> (
+        HTTPResponse, [UInt8]
+    ) {
+        paths.withLock { $0.append(request.path ?? "") }
+        return try await CurlTransport().send(request, body: body)
     }
 }

@@ -58,9 +58,11 @@ struct RefreshTests {
         let tokens = try await withThrowingTaskGroup(of: Token.self) { group in
             for _ in 0..<32 { group.addImmediateTask { try await credential.refresh() } }
             await hold.reached()
+            #expect(credential.isRefreshing)
             hold.go()
             return try await group.reduce(into: Set<Token>()) { $0.insert($1) }
         }
+        #expect(!credential.isRefreshing)
         #expect(tokens.count == 1)
         #expect(bench.provider.count("/token") == 1)
     }

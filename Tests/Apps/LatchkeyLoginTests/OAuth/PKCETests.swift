@@ -20,11 +20,11 @@ struct PKCETests {
     func `the challenge is that of RFC 7636 and of the server's own tests`(
         verifier: String, challenge: String
     ) {
-        #expect(PKCE(verifier: verifier).challenge == challenge)
+        #expect(PKCE(codeVerifier: verifier).codeChallenge == challenge)
     }
 
     @Test func `verifiers are long enough and differ`() {
-        let verifiers = (0..<100).map { _ in PKCE.random().verifier }
+        let verifiers = (0..<100).map { _ in PKCE().codeVerifier }
         #expect(Set(verifiers).count == 100)
         #expect(verifiers.allSatisfy { $0.wholeMatch(of: /[-._~A-Za-z0-9]{43}/) != nil })
     }

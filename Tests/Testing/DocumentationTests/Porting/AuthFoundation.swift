@@ -128,7 +128,13 @@ private func migrate() throws { try Migration.migrateIfNeeded() }
 
 private func useClient(_ credential: Credential, in store: CredentialStore) async throws -> Token {
     let client = try OAuth2Client(issuer: "https://id.example", clientID: "app", clientSecret: nil)
-    let token = try await Token.from(refreshToken: "", using: client, boundTo: nil)
+    let pkce = PKCE()
+    print(pkce.codeChallenge, credential.isRefreshing)
+    let first = try await client.exchange(
+        authorizationCode: "c", codeVerifier: pkce.codeVerifier, redirectURI: "app:/callback",
+        nonce: "n", boundTo: nil)
+    let token = try await Token.from(
+        refreshToken: first.refreshToken ?? "", using: client, boundTo: nil)
     try await store.validate(token, nonce: "n", code: "c", maximumLoginAge: 60)
     print(try client.issuer, try client.clientID)
     print(try await client.userInfo(token: token), try credential.oauth2.clientID)
