@@ -18,16 +18,12 @@ struct AdviceTests {
         .forwardLogin: "needs two machines with the port free; DeviceLoginTests checks the text",
         .restartReader: "needs systemd and a fingerprint reader",
         .useModuleHere: "only an app passes a token's key to OpenSSL",
-        .requireFinger: "needs a finger; AttestationCommandTests follows it",
-        .enrolBroker: "needs a finger; AttestationCommandTests follows it",
-        .disable: "needs a key with another policy, so a finger; LoginCommandTests disables one",
         .showAttestation: "after it, a person asks the server's operator",
-        .forgetAttestation: "needs an operator who replaces the server's authority",
-        .listPasskeys: "needs a browser and latchkey-passkeys, which create what the list shows",
-        .listSSHKeys: "only if another process removes the key at the same time",
     ]
 
-    @Test(.softwareTPM, .requires(program: "tpm2_changeauth"), arguments: AdviceRow.ofTheTPM)
+    @Test(
+        .softwareTPM, .requires(program: "tpm2_changeauth"), .requires(program: "ssh-keygen"),
+        arguments: AdviceRow.ofTheTPM)
     func `the advice about a TPM leads to success`(_ row: AdviceRow) async throws {
         try await row.follow(Advised(machine: Machine(tcti: SoftwareTPM.current.tcti)))
     }
@@ -88,10 +84,24 @@ struct AdviceTests {
         }
     }
 
+    @Test(
+        .softwareTPM(.endorsementCertificate), .virtualFinger, .requires(program: "swtpm_setup"),
+        .requires(program: "tpm2-abrmd"), .requires(program: "dbus-daemon"),
+        .requires(program: "fprintd-enroll"), .requires(program: "python3"),
+        .enabled(if: geteuid() == 0, "enrolling a broker needs root"),
+        arguments: AdviceRow.ofFingers.map { ($0.key, $0.value) })
+    func `the advice about a finger leads to success`(_ requirement: String, _ row: AdviceRow)
+        async throws
+    {
+        try await AttestationCommandTests.with(requirement) { machine, _ in
+            try await row.follow(Advised(machine: machine))
+        }
+    }
+
     @Test func `each action is followed, or has a reason why not`() {
         let rows =
             AdviceRow.ofTheTPM + AdviceRow.ofTokens + AdviceRow.ofCards + AdviceRow.ofSmallCards
-            + AdviceRow.ofServers + AdviceRow.ofCertifiedTPMs
+            + AdviceRow.ofServers + AdviceRow.ofCertifiedTPMs + AdviceRow.ofFingers.map(\.value)
         let followed = Set(rows.flatMap(\.actions))
         for action in Recovery.Action.allCases {
             #expect(followed.contains(action) == (Self.elsewhere[action] == nil), "\(action)")

@@ -14,7 +14,7 @@ import Testing
     .requires(program: "fprintd-enroll"),
     .requires(program: "gdbus"), .requires(program: "python3"), .timeLimit(.minutes(15)))
 struct AttestationCommandTests {
-    private static let token = "a-token-of-the-servers-operator"
+    static let token = "a-token-of-the-servers-operator"
 
     /// The configuration of a server that trusts the test's TPM.
     static func configuration(_ require: String, in directory: TemporaryDirectory) throws
@@ -41,7 +41,7 @@ struct AttestationCommandTests {
     }
 
     /// A machine with a presence broker and a finger, at a server.
-    private func with(
+    static func with(
         _ require: String, _ body: (Machine, VirtualFingerprintReader) async throws -> Void
     ) async throws {
         try await withBroker(require) { machine, reader, _ in try await body(machine, reader) }
@@ -60,7 +60,7 @@ struct AttestationCommandTests {
         ) { broker in
             let machine = try Machine(tcti: ResourceManager.tcti)
             try await IdentityProcess.with(
-                Self.configuration(require, in: machine.directory)
+                configuration(require, in: machine.directory)
             ) {
                 server in
                 var machine = machine
@@ -142,7 +142,7 @@ struct AttestationCommandTests {
         `a server that requires a finger accepts it after the broker is enrolled, and nothing else`()
         async throws
     {
-        try await with("finger") { machine, reader in
+        try await Self.with("finger") { machine, reader in
             #expect(try await machine.run("login").status == 0)
             // A key with a PIN cannot meet the requirement. The tool says so before it makes one.
             let weak = try await machine.run(
@@ -215,7 +215,7 @@ struct AttestationCommandTests {
     }
 
     @Test func `enrol, show and forget manage the attestation key of a server`() async throws {
-        try await with("none") { machine, _ in
+        try await Self.with("none") { machine, _ in
             let early = try await machine.run("attestation", "enrol", "--json")
             #expect(early.status == 6, "\(early.output)")
             #expect(try await machine.run("attestation", "forget").status == 6)
@@ -236,7 +236,7 @@ struct AttestationCommandTests {
     @Test func `verify accepts what attest prints, once for its challenge, and names the refusal`()
         async throws
     {
-        try await with("none") { machine, _ in
+        try await Self.with("none") { machine, _ in
             #expect(try await machine.run("login").status == 0)
             _ = try succeed(await machine.run("attestation", "enrol", "--json"))
             let issuer = try #require(machine.environment["LATCHKEY_ENDPOINT"])
@@ -304,7 +304,7 @@ struct AttestationCommandTests {
     }
 
     @Test func `the refusals of attest and verify name the next step`() async throws {
-        try await with("none") { machine, _ in
+        try await Self.with("none") { machine, _ in
             #expect(try await machine.run("login").status == 0)
             _ = try succeed(await machine.run("attestation", "enrol", "--json"))
             let issuer = try #require(machine.environment["LATCHKEY_ENDPOINT"])

@@ -144,13 +144,14 @@ package struct IdentityProcess: Sendable {
         return try await withTeardown({ await server.stop() }) { try await body(server) }
     }
 
-    /// Runs `body` with a server in demo mode on a free port, then stops the server.
+    /// Runs `body` with a server in demo mode, then stops the server.
     ///
     /// - Parameters:
+    ///   - port: nil for a free port.
     ///   - client: Members of the client's configuration.
     ///   - configuration: Other members of the server's configuration.
     package static func with<R>(
-        client: [String: Any] = [:], _ configuration: [String: Any] = [:],
+        port: String? = nil, client: [String: Any] = [:], _ configuration: [String: Any] = [:],
         _ body: (IdentityProcess) async throws -> R
     ) async throws -> R {
         let directory = try TemporaryDirectory()
@@ -162,7 +163,9 @@ package struct IdentityProcess: Sendable {
         configuration["clients"] = [standard.merging(client) { $1 }]
         let file = directory.path(of: "config.json")
         try JSONSerialization.data(withJSONObject: configuration).write(to: URL(filePath: file))
-        return try await withRunning(["--demo", "--config", file, "--log-level", "critical"], body)
+        return try await withRunning(
+            ["--demo", "--config", file, "--log-level", "critical"]
+                + (port.map { ["--port", $0] } ?? []), body)
     }
 }
 

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 import Latchkey
 import LatchkeyServices
 import LatchkeySimulators
@@ -114,6 +115,68 @@ struct AdviceRow: Sendable, CustomTestStringConvertible {
             try await advised.run(.deletePasskey, adding: [id])
             #expect(try await advised.succeed(["passkey", "list"]).errors.isEmpty)
         },
+        AdviceRow(.listPasskeys) { advised in
+            _ = try await advised.machine.storePasskeys("id.example")
+            _ = try await advised.advice(
+                of: ["passkey", "show", "nothing"], .listPasskeys, status: 6)
+            let listed = try await advised.run(.listPasskeys, adding: ["--json"]).json()
+            let id = try #require(listed["passkeys"]?.array?.first?["id"]?.string)
+            try await advised.succeed(["passkey", "show", id])
+        },
+        AdviceRow(.listSSHKeys) { advised in
+            // Another command removes the SSH key while this one reads the certificate.
+            let id = try await key(advised)
+            let add = ["ssh", "add", id, "--without-verification"]
+            try await advised.succeed(add)
+            let folder = advised.machine.directory.path
+            try Data(try await advised.succeed(["ssh", "export", id]).output.utf8)
+                .write(to: URL(filePath: folder + "/key.pub"))
+            for arguments in [
+                ["-q", "-t", "ed25519", "-N", "", "-f", folder + "/ca"],
+                ["-q", "-s", folder + "/ca", "-I", "test", "-n", "me", folder + "/key.pub"],
+            ] { try await program("ssh-keygen", arguments) }
+            try #require(mkfifo(folder + "/pipe", 0o600) == 0)
+            let certify = ["ssh", "certificate", id]
+            async let advice = advised.advice(
+                of: certify + [folder + "/pipe"], .listSSHKeys, status: 6)
+            // The pipe opens when the command reads it.
+            try await advised.shell(
+                "exec 3>\(folder)/pipe && \(Products.latchkey) ssh remove \(id) && cat \(folder)/key-cert.pub >&3"
+            )
+            _ = try await advice
+            let listed = try await advised.run(.listSSHKeys, adding: ["--json"]).json()
+            #expect(listed["keys"]?.array?.isEmpty == true)
+            try await advised.succeed(add)
+            try await advised.succeed(certify + [folder + "/key-cert.pub"])
+        },
+    ]
+
+    /// Rows for a machine with a finger, and what its server requires.
+    static let ofFingers: KeyValuePairs = [
+        "finger": AdviceRow(.requireFinger, .enrolBroker) { advised in
+            try await advised.succeed(["login"])
+            _ = try await advised.advice(
+                of: ["enable", "--policy", "pin"], .requireFinger, pins: ["258025"], status: 9)
+            try await advised.touching {
+                _ = try await advised.advice(
+                    of: ["enable", "--policy", "biometry-any"], .enrolBroker, status: 9)
+            }
+            let token = advised.machine.directory.path(of: "token")
+            try Data("\(AttestationCommandTests.token)\n".utf8).write(to: URL(filePath: token))
+            try #require(chmod(token, 0o600) == 0)
+            // The test is root.
+            #expect(Recovery.Action.enrolBroker.command == "Run ‘sudo latchkey broker enrol’.")
+            try await advised.succeed(["broker", "enrol", "--token-file", token])
+            try await advised.touching { try await advised.run(.requireFinger) }
+        },
+        "none": AdviceRow(.disable) { advised in
+            try await advised.succeed(["login"])
+            try await advised.succeed(["enable", "--policy", "pin"], pins: ["258025"])
+            let enable = ["enable", "--policy", "biometry-any"]
+            _ = try await advised.advice(of: enable, .disable, status: 10)
+            try await advised.run(.disable)
+            try await advised.touching { try await advised.succeed(enable) }
+        },
     ]
 
     /// Rows for a TPM with an endorsement certificate, and a server that trusts its issuer.
@@ -133,7 +196,28 @@ struct AdviceRow: Sendable, CustomTestStringConvertible {
             let shown = try await advised.succeed(["attestation", "show", "--json"])
             let issuer = try #require(shown.json()["issuers"]?.array?.first?["issuer"]?.string)
             try await advised.succeed(attest + ["--issuer", issuer])
-        }
+        },
+        AdviceRow(.forgetAttestation) { given in
+            let folder = try TemporaryDirectory()
+            let configuration = try AttestationCommandTests.configuration("none", in: folder)
+            let enable = ["enable", "--policy", "pin"]
+            let port = try await IdentityProcess.with(configuration) { server in
+                let advised = try given.at(server)
+                try await advised.succeed(["login"])
+                try await advised.succeed(["attestation", "enrol"])
+                return server.port
+            }
+            // The operator has replaced the server's keys.
+            try await IdentityProcess.with(port: port, configuration) { server in
+                let advised = try given.at(server)
+                try await advised.succeed(["logout", "--force"])
+                try await advised.succeed(["login"])
+                _ = try await advised.advice(
+                    of: enable, .forgetAttestation, pins: ["258025"], status: 9)
+                try await advised.run(.forgetAttestation)
+                try await advised.succeed(enable, pins: ["258025"])
+            }
+        },
     ]
 
     static let ofTokens: [AdviceRow] = [
@@ -369,12 +453,7 @@ struct AdviceRow: Sendable, CustomTestStringConvertible {
         AdviceRow(.omitShares) { given in
             try await IdentityProcess.with(["extensions": ["locker": ["level_shares": false]]]) {
                 server in
-                var advised = given
-                advised.machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
-                advised.machine.environment["LATCHKEY_CLIENT_ID"] = server.clientID
-                advised.machine.environment["BROWSER"] = try ScriptedBrowser(
-                    user: server.users[0], in: advised.machine.directory
-                ).path
+                let advised = try given.at(server)
                 let start = ["locker", "start"]
                 _ = try await advised.advice(of: start, .omitShares, pins: ["258025"])
                 try await advised.succeed(start + ["--without-shares"], pins: ["258025"])

@@ -3,6 +3,8 @@ import Glibc
 import Latchkey
 import LatchkeyServices
 import LatchkeySimulators
+import LatchkeyTestSupport
+import LatchkeyTesting
 import SystemPackage
 import Testing
 
@@ -47,6 +49,27 @@ struct Advised {
         let outcome = try await machine.run(arguments, pins: pins, input: input)
         try #require(outcome.status == 0, "\(arguments): \(outcome.output)\(outcome.errors)")
         return outcome
+    }
+
+    /// Runs `body` while the user touches the fingerprint reader.
+    @discardableResult
+    func touching<R>(_ body: () async throws -> R) async throws -> R {
+        let reader = try VirtualFingerprintReader.current
+        async let shown: Void = reader.present(.finger("mine"))
+        let result = try await body()
+        try await shown
+        return result
+    }
+
+    /// The machine at a server, with a browser that logs its first user in.
+    func at(_ server: IdentityProcess) throws -> Advised {
+        var advised = self
+        advised.machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
+        advised.machine.environment["LATCHKEY_CLIENT_ID"] = server.clientID
+        advised.machine.environment["BROWSER"] = try ScriptedBrowser(
+            user: server.users[0], in: advised.machine.directory
+        ).path
+        return advised
     }
 
     /// Runs a command line as an administrator: `sudo` asks nobody, and the user types ``typed`` at
