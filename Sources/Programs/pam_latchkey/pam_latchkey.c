@@ -49,11 +49,11 @@
 #define SECRET 56
 
 /* Time limits in milliseconds. FIRST is for all first answers of one attempt to sign in together: the user waits once for a
- * service that hangs. Tests on a busy machine have more patience with a service that has answered. */
+ * service that hangs. Tests on a busy machine have more patience. */
 #ifndef LATCHKEY_PATIENCE
 #define LATCHKEY_PATIENCE 1
 #endif
-#define FIRST 1000
+#define FIRST (900 + 100 * LATCHKEY_PATIENCE)
 #define TPM (10000 * LATCHKEY_PATIENCE)
 #define FINGER 14000
 #define SCRYPT (3000 * LATCHKEY_PATIENCE)
@@ -94,8 +94,7 @@ static const char *item(pam_handle_t *h, int which) {
     return pam_get_item(h, which, &value) == PAM_SUCCESS && value ? value : "";
 }
 
-/* Connects; errno is ENOENT if there is no service. The program that called listen(2) must be root: another user could otherwise
- * ask for PINs at this path. */
+/* Connects; ENOENT without a service. The program that called listen(2) must be root: another user could ask for PINs here. */
 static int open_service(void) {
     struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = LATCHKEY_SOCKET};
     struct ucred peer;
@@ -245,8 +244,7 @@ static int conclude(pam_handle_t *h, uid_t user, const char *line) {
 static int ask_finger(pam_handle_t *h, uid_t user, int fd) {
     char line[ANSWER] = "finger";
     if (!send_line(fd, line)) return PAM_AUTHINFO_UNAVAIL;
-    int result = PAM_AUTHINFO_UNAVAIL;
-    long end = now() + FINGER;
+    long end = now() + FINGER, result = PAM_AUTHINFO_UNAVAIL;
     while (read_line(fd, line, end - now())) {
         if (!strcmp(line, "touch")) {
             pam_info(h, "Place your finger on the reader.");
@@ -256,7 +254,7 @@ static int ask_finger(pam_handle_t *h, uid_t user, int fd) {
         break;
     }
     explicit_bzero(line, sizeof line);
-    return result;
+    return (int)result;
 }
 
 /* Prompts once. 6 to 16 digits are a PIN; any other text is the password of the next module, without a further prompt. */
@@ -376,8 +374,7 @@ int pam_sm_authenticate(pam_handle_t *h, int flags, int argc, const char **argv)
     return result;
 }
 
-/* Success: a program that calls this in another process than pam_authenticate has no record of the jump, and would reach
- * pam_deny. */
+/* Success: in another process than that of pam_authenticate there is no record of the jump, and pam_deny would follow. */
 int pam_sm_setcred(pam_handle_t *h, int flags, int argc, const char **argv) {
     (void)h, (void)flags, (void)argc, (void)argv;
     return PAM_SUCCESS;
@@ -388,8 +385,13 @@ static int digit(char c) {
     return at ? (int)(at - HEX) : -1;
 }
 
-/* In the child: gives up all ids of root, receives the secret, and becomes the helper. It calls only functions that are safe
- * after the fork of a program with threads; glibc's setresuid is not. */
+/* Closes descriptors of the host program, which must not reach the user's programs. */
+static void close_from(int first) {
+    if (!syscall(SYS_close_range, first, ~0U, 0)) return;
+    for (long other = first, limit = sysconf(_SC_OPEN_MAX); other < limit; other++) close((int)other);
+}
+
+/* In the child: gives up root's ids, gets the secret, becomes the helper. Safe after fork, as glibc's setresuid is not. */
 static void become_helper(int fd, const struct handle *data, gid_t group, char *const environment[]) {
     char line[ANSWER], *arguments[] = {(char *)LATCHKEY_HELPER, (char *)data->kind, NULL};
     unsigned char secret[SECRET];
@@ -401,7 +403,12 @@ static void become_helper(int fd, const struct handle *data, gid_t group, char *
         syscall(SYS_setresuid, data->user, data->user, data->user) || getuid() != data->user || geteuid() != data->user ||
         getgid() != group || getegid() != group)
         _exit(1);
-    if (!read_line(fd, line, data->fd < 0 ? OPENING : SCRYPT)) _exit(1);
+    /* While it waits, nothing of the host program stays open: a reader of its output would wait too. */
+    int nowhere = open("/dev/null", O_RDWR), copy = fcntl(fd, F_DUPFD, 10);
+    for (int n = 0; n < 4; n++)
+        if (dup2(n < 3 ? nowhere : copy, n) < 0) _exit(1);
+    close_from(4);
+    if (!read_line(3, line, data->fd < 0 ? OPENING : SCRYPT)) _exit(1);
     size_t start = strlen("secret ") + strlen(data->kind) + 1;
     if (strlen(line) < start || strncmp(line, "secret ", 7) || strncmp(line + 7, data->kind, start - 8) || line[start - 1] != ' ')
         _exit(1);
@@ -411,15 +418,9 @@ static void become_helper(int fd, const struct handle *data, gid_t group, char *
         secret[count] = (unsigned char)(high << 4 | low);
     }
     int is_ready = count > 0 && pipe(ends) == 0 && write(ends[1], secret, count) == (ssize_t)count;
-    explicit_bzero(line, sizeof line);
-    explicit_bzero(secret, sizeof secret);
-    int nowhere = open("/dev/null", O_RDWR);
-    if (!is_ready || nowhere < 0 || dup2(ends[0], 0) < 0 || dup2(nowhere, 1) < 0 || dup2(nowhere, 2) < 0) _exit(1);
-    /* Descriptors of the host program must not reach the user's programs. */
-    if (syscall(SYS_close_range, 3, ~0U, 0)) {
-        long limit = sysconf(_SC_OPEN_MAX);
-        for (long other = 3; other < limit; other++) close((int)other);
-    }
+    explicit_bzero(line, sizeof line), explicit_bzero(secret, sizeof secret);
+    if (!is_ready || dup2(ends[0], 0) < 0) _exit(1);
+    close_from(3);
     execve(LATCHKEY_HELPER, arguments, environment);
     _exit(1);
 }

@@ -148,11 +148,11 @@ struct PAMModuleTests {
         let secret = String(repeating: "c7", count: 32)
         let service = try FakeSignInService(scene) { line in
             if line.hasPrefix("auth 6102") { return [.answer("none"), .close] }
-            if line.hasPrefix("auth") { return [.pause(600), .answer("none"), .close] }
+            if line.hasPrefix("auth") { return [.pause(1600), .answer("none"), .close] }
             if line.hasPrefix("learned 6102") {
                 return [.answer("wait gnome"), .answer("secret gnome aabb"), .close]
             }
-            return [.pause(600), .answer("wait gnome"), .answer("secret gnome \(secret)"), .close]
+            return [.pause(1600), .answer("wait gnome"), .answer("secret gnome \(secret)"), .close]
         }
         let slow = try await scene.signIn(typing: PAMScene.password, then: ["open_session"])
         #expect(slow.isSuccess, "\(slow.text)")

@@ -136,7 +136,7 @@ struct SignInScene {
     /// A line for ``ask(_:as:real:named:)`` that sets a property of the session, instead of sending.
     func setting(_ property: String, to value: String) -> String {
         "!gdbus call --address '\(address)' --dest \(Self.logind) --object-path \(Self.path)/session/1 "
-            + "--method org.freedesktop.DBus.Properties.Set \(Self.logind).Session \(property) '<\(value)>'"
+            + "--method org.freedesktop.DBus.Properties.Set \(Self.logind).Session \(property) \"<\(value)>\""
     }
 
     private func call(_ method: String, _ arguments: String..., at object: String = "")
