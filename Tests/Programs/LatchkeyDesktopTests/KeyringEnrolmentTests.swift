@@ -214,7 +214,7 @@ struct KeyringEnrolmentTests {
         let service = try SignInServiceDouble()
         let enrolment = KeyringEnrolment(service: service, keyring: try KeyringUser().keyring)
         let pin = try SignInServiceDouble.pin.get()
-        func enable(_ password: SecretBytes = password, _ pin: PIN?) throws
+        func enable(_ pin: PIN?, with password: SecretBytes = Self.password) throws
             -> KeyringEnrolment.Outcome
         {
             try enrolment.enableWithoutKeyring(password: password, pin: pin)
@@ -249,8 +249,8 @@ struct KeyringEnrolmentTests {
             try enrolment.recoveryText(password: Self.password)
         }
         let new = SecretBytes("new password".utf8)
-        #expect(throws: CommonError.of(.wrongProof)) { try enable(new, nil) }
-        #expect(try enable(new, pin) == .continued)
+        #expect(throws: CommonError.of(.wrongProof)) { try enable(nil, with: new) }
+        #expect(try enable(pin, with: new) == .continued)
         #expect(try enrolment.disable(password: new) == .done)
         #expect(try service.status().record == nil)
     }

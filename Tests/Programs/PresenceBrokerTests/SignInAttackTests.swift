@@ -77,7 +77,8 @@ struct SignInAttackTests {
         async throws
     {
         try await SignInScene.with { scene in
-            let records = SignInRecordStore(directory: scene.broker.stateDirectory.path(of: "login"))
+            let records = SignInRecordStore(
+                directory: scene.broker.stateDirectory.path(of: "login"))
             for user in [SignInScene.user, 6999] {
                 var record = SignInRecord(user: user, name: "gone", kind: .gnome)
                 record.sealed = [1]

@@ -20,13 +20,19 @@ struct DesktopCommand: AsyncParsableCommand {
         subcommands: [Enable.self, Status.self, Disable.self, Recover.self])
 }
 
-extension KeyringKind: ExpressibleByArgument {
-    /// A word of `--keyring`.
-    package init?(argument: String) { self.init(name: argument) }
+/// The keyrings of `--keyring`.
+enum KeyringChoice: String, ExpressibleByArgument, CaseIterable {
+    case gnome
+    case kwallet
+    case withoutKeyring = "none"
 
-    package var defaultValueDescription: String { description }
-
-    package static var allValueStrings: [String] { allCases.map(\.description) }
+    var kind: KeyringKind {
+        switch self {
+        case .gnome: .gnome
+        case .kwallet: .kwallet
+        case .withoutKeyring: .withoutKeyring
+        }
+    }
 }
 
 extension DesktopCommand {
@@ -44,7 +50,7 @@ extension DesktopCommand {
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
         @Option(help: "The keyring to open; none for the sign-in alone.")
-        var keyring: KeyringKind = .gnome
+        var keyring: KeyringChoice = .gnome
 
         var operation: String? { "enable the sign-in" }
 
@@ -64,7 +70,7 @@ extension DesktopCommand {
                     "Your login password has only digits, so each sign-in with it counts as a wrong PIN first. Choose "
                         + "another password.")
             }
-            let (kind, enrolment, wallet) = (keyring, session.enrolment, session.wallet)
+            let (kind, enrolment, wallet) = (keyring.kind, session.enrolment, session.wallet)
             let needsPIN = try await session.blocking { () throws(CommonError) in
                 try enrolment.needsPIN(password: password)
             }
