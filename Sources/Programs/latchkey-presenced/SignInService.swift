@@ -113,18 +113,20 @@ actor SignInService {
             return refusal
         }
         let (bus, presence) = (bus, presence)
+        let deadline = ContinuousClock.now + Self.firstAnswer
         let place = await place(of: peer, for: user)
         guard place != .elsewhere,
             peer.user != 0 || byTarget.admit(Target(user: user, isByRoot: true), at: .now)
         else { return refusal }
-        let hasFinger =
-            place == .here
-            ? await Self.answer(within: Self.firstAnswer / 4, or: false) {
-                guard (try? await LoginManager(bus: bus).isLidClosed()) == false else {
-                    return false
-                }
-                return await presence.isReadyForFinger(of: user)
-            } : false
+        guard place == .here else { return Offer(hasPIN: permission.hasPIN, hasFinger: false) }
+        // fprintd ends when it is idle, and can take longer to start than a prompt may wait. Beside a
+        // PIN, a finger that turns out to be unavailable costs nothing but the answer.
+        let hasFinger = await Self.answer(
+            within: deadline - .now, or: permission.hasPIN
+        ) {
+            guard (try? await LoginManager(bus: bus).isLidClosed()) == false else { return false }
+            return await presence.isReadyForFinger(of: user)
+        }
         return Offer(hasPIN: permission.hasPIN, hasFinger: hasFinger)
     }
 

@@ -44,6 +44,18 @@ struct SignInTests {
         }
     }
 
+    /// fprintd starts for the first request, and can take longer than the prompt may wait.
+    @Test func `a finger is offered beside the PIN while fprintd does not answer`() async throws {
+        try await SignInScene.with { scene in
+            try await scene.allow()
+            let fprintd = try await scene.silentFprintd()
+            try await scene.check("auth 1 test -", answers: ["ask pin finger"])
+            let outcome = try await scene.signIn(typing: SignInScene.pin)
+            #expect(outcome.isSuccess, "\(outcome.text)")
+            await fprintd.stop(SIGKILL)
+        }
+    }
+
     @Test func `a remote, locked, inactive or other session is not asked`() async throws {
         try await SignInScene.with { scene in
             try await scene.allow()

@@ -126,6 +126,22 @@ struct SignInScene {
         try await broker.start()
     }
 
+    /// A service of fingerprints that does not answer, as while fprintd starts.
+    func silentFprintd() async throws -> RunningProgram {
+        let service = try RunningProgram(
+            URL(filePath: "/usr/bin/env"),
+            [
+                "DBUS_SYSTEM_BUS_ADDRESS=\(address)", "/usr/bin/python3", "-c",
+                """
+                import dbus, time
+                dbus.SystemBus().request_name("net.reactivated.Fprint")
+                print("ready", flush=True); time.sleep(300)
+                """,
+            ])
+        _ = await service.output { $0.contains("ready") }
+        return service
+    }
+
     /// Sets a property of the user's session.
     func set(_ property: String, to value: String) async throws {
         try await call(
