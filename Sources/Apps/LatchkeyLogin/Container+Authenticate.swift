@@ -126,6 +126,7 @@ extension Container {
     /// Ends the session on this device if the server has ended it: who removed the key may have
     /// revoked the device. The next operation repeats a request that fails.
     private func askForSession() async {
+        guard (try? await currentSession()) != nil else { return }
         session?.access = nil
         _ = try? await refreshedSession()
     }

@@ -277,13 +277,14 @@ struct GrantStore: Sendable {
         }
     }
 
+    /// Locks a row. Requests wait in turn, also a revocation, which many of them cannot delay.
     private static func lock(
         _ table: SQLText, where condition: SQLText, in database: any SQLConnection
     ) throws -> Bool {
         let locking: SQLText =
             switch database.dialect {
             case .sqlite: ""
-            case .postgreSQL: "FOR KEY SHARE"
+            case .postgreSQL: "FOR NO KEY UPDATE"
             }
         return try database.row("SELECT 1 FROM \(table) WHERE \(condition) \(locking)") != nil
     }

@@ -75,10 +75,10 @@ import Testing
             // The server has ended the session of the login in the browser, too.
             #expect(try await presence.sessionState == .noSession)
             await #expect(throws: login(.unauthenticated)) {
-                try await presence.enableBiometric()
+                try await container.enableBiometric()
             }
-            try await presence.authorize()
-            try await presence.enableBiometric()
+            try await container.authorize()
+            try await container.enableBiometric()
         }
     }
 

@@ -52,7 +52,7 @@ struct DeviceLogin: Sendable {
             kid: proof.kid, userID: userID, key: proof.key, info: proof.info, createdAt: Date())
         try await database.write { connection in
             let locked = try connection.rows(
-                "SELECT 1 FROM session WHERE id = \(sessionID) FOR KEY SHARE")
+                "SELECT 1 FROM session WHERE id = \(sessionID) FOR NO KEY UPDATE")
             guard !locked.isEmpty else {
                 throw OAuthError(status: 401, "invalid_grant", "the session has ended")
             }
