@@ -1,5 +1,6 @@
 import Latchkey
 import LatchkeySSH
+import LatchkeyServices
 
 extension KeyCommand.Rename {
     /// Changes the label of an SSH key. Its settings and its certificate stay.
@@ -14,7 +15,7 @@ extension KeyCommand.Rename {
         let presence = context.presence
         var entry = try await records.verifiedSSHKey(
             found.key.id, for: prompt, authorizedBy: presence)
-        let keystore = try await context.settings.keystore(of: entry.key, in: records.store)
+        let keystore = try context.settings.keystore(of: entry.key, in: records.store)
         entry.key = try await keystore.rename(
             entry.key, to: label, for: prompt, authorizedBy: presence)
         let stored = try await records.store(entry, for: prompt, authorizedBy: presence)
