@@ -1,6 +1,7 @@
 import Foundation
 import Latchkey
 import LatchkeySimulators
+import LatchkeyTestSupport
 import Testing
 
 @testable import LatchkeyDesktop
