@@ -48,6 +48,6 @@ actor FormChannel: StrongAuthenticationChannel {
         let query = try #require(await browser.answer, "the login led nowhere: \(page)")
         guard case .success(let code)? = login.answer(query) else { throw CancellationError() }
         return AuthorizationCode(
-            code: code, codeVerifier: login.pkce.verifier, redirectURI: redirectURI)
+            code: code, codeVerifier: login.pkce.codeVerifier, redirectURI: redirectURI)
     }
 }
