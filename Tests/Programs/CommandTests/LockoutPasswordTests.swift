@@ -1,5 +1,6 @@
 import Foundation
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 
