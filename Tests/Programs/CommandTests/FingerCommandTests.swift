@@ -99,7 +99,7 @@ struct FingerCommandTests {
         #expect(finger?["advice"] == "See the check ‘broker’.", "\(doctor)")
         let key = try await machine.run("key", "create", "--policy", "pin", pins: ["2580"])
         #expect(key.status == 7, "\(key)")
-        await broker.stop()
+        await broker.stop(SIGKILL)
     }
 
     @Test func `a vault with biometrics opens with a finger unless its policy is pin`() async throws
@@ -228,7 +228,7 @@ struct FingerCommandTests {
             #expect(try await run(.failure) == 7)
             async let waiting = machine.run(sign)
             while try await isIdle(reader) { try await Task.sleep(for: .milliseconds(10)) }
-            await broker.stop()
+            await broker.stop(SIGKILL)
             let orphan = try await waiting
             #expect(orphan.status == 10)
             #expect(orphan.errors.contains("the presence broker did not answer"))
