@@ -47,7 +47,7 @@ struct AttestationCommandTests {
         try await withBroker(require) { machine, reader, _ in try await body(machine, reader) }
     }
 
-    private func withBroker(
+    private static func withBroker(
         _ require: String,
         _ body: (Machine, VirtualFingerprintReader, PresenceBrokerProcess) async throws -> Void
     ) async throws {
@@ -83,7 +83,7 @@ struct AttestationCommandTests {
     func `after the TPM was cleared, the broker gets a new key and is enrolled again`()
         async throws
     {
-        try await withBroker("none") { machine, _, broker in
+        try await Self.withBroker("none") { machine, _, broker in
             let file = machine.directory.path(of: "token")
             try Data("\(Self.token)\n".utf8).write(to: URL(filePath: file))
             try #require(chmod(file, 0o600) == 0)

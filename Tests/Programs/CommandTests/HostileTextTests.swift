@@ -3,6 +3,7 @@ import Latchkey
 import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
+import SystemPackage
 import Testing
 
 /// Control characters in text from a server, a token and a label.

@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import LatchkeySimulators
 import LatchkeyTesting
+import SystemPackage
 import Testing
 
 /// Commands where there is no store: only those that store something create it.

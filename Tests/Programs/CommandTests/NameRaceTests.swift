@@ -2,6 +2,7 @@ import FoundationEssentials
 import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
+import SystemPackage
 import Testing
 
 /// Two commands that give one name at the same time, as processes: the second one is refused, and
