@@ -49,11 +49,12 @@ struct DoctorReport: Report {
     }
 
     var layout: Layout {
+        let width = checks.reduce(13) { max($0, $1.name.count + 2) }
         let lines = checks.map { check in
             let state = Layout.Cell(check.state.rawValue, check.state.tone)
             let advice = check.advice.map { "\n→ " + printable($0) } ?? ""
             return Layout.entry(
-                [(state, 9), (Layout.Cell(check.name), 13)],
+                [(state, 9), (Layout.Cell(check.name), width)],
                 Layout.Cell("\(printable(check.finding))\(advice)"))
         }
         let end =
