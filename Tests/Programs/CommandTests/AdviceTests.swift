@@ -18,12 +18,11 @@ struct AdviceTests {
         .forwardLogin: "needs two machines with the port free; DeviceLoginTests checks the text",
         .restartReader: "needs systemd and a fingerprint reader",
         .useModuleHere: "only an app passes a token's key to OpenSSL",
+        .listSSHKeys: "only if another process removes the key at the same time",
         .showAttestation: "after it, a person asks the server's operator",
     ]
 
-    @Test(
-        .softwareTPM, .requires(program: "tpm2_changeauth"), .requires(program: "ssh-keygen"),
-        arguments: AdviceRow.ofTheTPM)
+    @Test(.softwareTPM, .requires(program: "tpm2_changeauth"), arguments: AdviceRow.ofTheTPM)
     func `the advice about a TPM leads to success`(_ row: AdviceRow) async throws {
         try await row.follow(Advised(machine: Machine(tcti: SoftwareTPM.current.tcti)))
     }

@@ -122,13 +122,15 @@ struct ConfigurationFileTests {
         for command in [["status"], ["doctor"], ["config", "list"], ["login"]] {
             let outcome = try await machine.run(command + ["--json"])
             #expect(outcome.status == 2, "\(command) \(outcome)")
-            let error = try outcome.json()["error"]
-            let message = error?["message"]?.string ?? ""
+            let report = try outcome.json()
+            // doctor reports it as a check.
+            let check = report["checks"]?.array?.first { $0["name"] == "settings" }
+            let message = (report["error"]?["message"] ?? check?["finding"])?.string ?? ""
             #expect(
                 message.hasPrefix("Could not read the settings: \(name): ")
                     && message.contains(cause), "\(message)")
-            #expect(
-                error?["recovery"]?.string == "Correct ‘\(name)’ in \(file).", "\(outcome)")
+            let advice = (report["error"]?["recovery"] ?? check?["advice"])?.string
+            #expect(advice == "Correct ‘\(name)’ in \(file).", "\(outcome)")
         }
         // The command that corrects it works.
         #expect(try await machine.run("config", "unset", name).status == 0)

@@ -123,32 +123,6 @@ struct AdviceRow: Sendable, CustomTestStringConvertible {
             let id = try #require(listed["passkeys"]?.array?.first?["id"]?.string)
             try await advised.succeed(["passkey", "show", id])
         },
-        AdviceRow(.listSSHKeys) { advised in
-            // Another command removes the SSH key while this one reads the certificate.
-            let id = try await key(advised)
-            let add = ["ssh", "add", id, "--without-verification"]
-            try await advised.succeed(add)
-            let folder = advised.machine.directory.path
-            try Data(try await advised.succeed(["ssh", "export", id]).output.utf8)
-                .write(to: URL(filePath: folder + "/key.pub"))
-            for arguments in [
-                ["-q", "-t", "ed25519", "-N", "", "-f", folder + "/ca"],
-                ["-q", "-s", folder + "/ca", "-I", "test", "-n", "me", folder + "/key.pub"],
-            ] { try await program("ssh-keygen", arguments) }
-            try #require(mkfifo(folder + "/pipe", 0o600) == 0)
-            let certify = ["ssh", "certificate", id]
-            async let advice = advised.advice(
-                of: certify + [folder + "/pipe"], .listSSHKeys, status: 6)
-            // The pipe opens when the command reads it.
-            try await advised.shell(
-                "exec 3>\(folder)/pipe && \(Products.latchkey) ssh remove \(id) && cat \(folder)/key-cert.pub >&3"
-            )
-            _ = try await advice
-            let listed = try await advised.run(.listSSHKeys, adding: ["--json"]).json()
-            #expect(listed["keys"]?.array?.isEmpty == true)
-            try await advised.succeed(add)
-            try await advised.succeed(certify + [folder + "/key-cert.pub"])
-        },
     ]
 
     /// Rows for a machine with a finger, and what its server requires.
@@ -335,6 +309,7 @@ struct AdviceRow: Sendable, CustomTestStringConvertible {
             try await advised.succeed(upgrade + ["pin"], pins: ["123456"])
         },
         AdviceRow(.storeVaultWithPIN) { advised in
+            try await advised.succeed(["key", "create"], pins: ["123456"])
             let change = ["pin", "change", "--secrets"]
             _ = try await advised.advice(
                 of: change, .storeVaultWithPIN, pins: ["123456", "654321"])
