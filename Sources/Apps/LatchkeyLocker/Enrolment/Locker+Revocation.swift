@@ -29,7 +29,8 @@ extension Locker {
             throw ErsteGroupAuthError(
                 code: .revocationPending,
                 reason: "the enrolment is deleted here and not yet at the server: \(cause.reason)",
-                recovery: "Connect to the server: the next call deletes it there.",
+                recovery:
+                    "Nothing else has to be done here: the next start that reaches the server deletes it there.",
                 underlying: cause.underlying,
                 details: cause.details)
         }

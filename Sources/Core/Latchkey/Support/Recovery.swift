@@ -52,6 +52,7 @@ extension Recovery.Action {
         switch self {
         case .resetStore:
             "To archive the records of all containers and empty the store, call RecordStore.startOver()."
+        case .forceLogout: "Container.logout(force: true) removes the login from this device."
         default: nil
         }
     }
