@@ -157,6 +157,9 @@ struct KeyNameTests {
         #expect(refused.status == 8, "\(refused.errors)")
         #expect(refused.errors.contains("‘latchkey config list’"), "\(refused.errors)")
         #expect(!refused.errors.contains("--token"), "\(refused.errors)")
+        // What a key can prove does not depend on the configured hardware.
+        let shown = try await machine.run("key", "show", "r", "--json")
+        #expect(try shown.json()["isAttestable"] == .bool(true), "\(shown.errors)")
     }
 
     @Test func `the beginning of a key's ID, or the whole ID, is no label of another key`()

@@ -10,7 +10,8 @@ extension KeyCommand.Rename {
         _ found: SSHKeyRecord, in context: CommandContext
     ) async throws -> KeyReport {
         let records = try await context.sshRecords()
-        if found.key.label != label { try await records.checkIsFree(label: label) }
+        let isNew = found.key.label != label
+        if isNew { try await records.checkIsFree(label: label) }
         let prompt = context.prompt("rename the SSH key ‘\(found.name)’ to ‘\(label)’")
         let presence = context.presence
         var entry = try await records.verifiedSSHKey(
@@ -18,7 +19,9 @@ extension KeyCommand.Rename {
         let keystore = try context.settings.keystore(of: entry.key, in: records.store)
         entry.key = try await keystore.rename(
             entry.key, to: label, for: prompt, authorizedBy: presence)
-        let stored = try await records.store(entry, for: prompt, authorizedBy: presence)
+        let stored = try await records.store(
+            entry, if: isNew ? records.isFree(label: label) : nil, for: prompt,
+            authorizedBy: presence)
         return KeyReport(stored.key, in: keystore, usedBy: KeyReport.sshUse)
     }
 }

@@ -4,6 +4,7 @@ import Latchkey
 internal import LatchkeyJOSE
 import LatchkeyPKCS11
 import LatchkeySSH
+import LatchkeyServices
 
 /// `latchkey key`.
 struct KeyCommand: AsyncParsableCommand {
@@ -37,7 +38,7 @@ extension KeyCommand {
             let records = try await context.records()
             let reports = try await records.keys().compactMap { record in
                 record.key.map { key in
-                    KeyReport(key, in: records.keystore, usedBy: record.owner)
+                    KeyReport(key, in: context.describing(key, in: records), usedBy: record.owner)
                 }
             }
             let shown = reports.filter { all || $0.isOwn }
@@ -59,17 +60,26 @@ extension KeyCommand {
         func perform(in context: CommandContext) async throws -> KeyReport {
             let records = try await context.records()
             do throws(KeystoreError) {
-                return KeyReport(
-                    try await records.storedKey(key).key, in: records.keystore)
+                let key = try await records.storedKey(key).key
+                return KeyReport(key, in: context.describing(key, in: records))
             } catch {
                 if error.code == .conflict, let key = try await records.named(self.key)?.key {
-                    return KeyReport(key, in: records.keystore, usedBy: KeyReport.sshUse)
+                    return KeyReport(
+                        key, in: context.describing(key, in: records), usedBy: KeyReport.sshUse)
                 }
                 guard error.code == .notFound, let key = try await records.loginKey(self.key)
                 else { throw error }
-                return KeyReport(key, in: records.keystore, usedBy: "login")
+                return KeyReport(key, in: context.describing(key, in: records), usedBy: "login")
             }
         }
+    }
+}
+
+extension CommandContext {
+    /// The keystore that describes a stored key, also if other hardware is configured. A key that
+    /// names no keystore has unreadable bytes, which no keystore describes as attestable.
+    fileprivate func describing(_ key: HardwareKey, in records: RecordContainer) -> any Keystore {
+        (try? settings.keystore(of: key, in: records.store)) ?? records.keystore
     }
 }
 
