@@ -100,8 +100,8 @@ struct DetectionTests {
             gated
             ? try await empty.storeToBiometrics(credentials: 7)
             : try await empty.storeToKeychain(credentials: 7)
-        #expect(failure(of: vault(in: space)) == damaged)
-        await #expect(throws: damaged) { try await vault(in: space).unlock() }
+        #expect(failure(of: vault(in: space)) == invalidInput)
+        await #expect(throws: invalidInput) { try await vault(in: space).unlock() }
         #expect(try VaultFactory<Int>.retrieveVault(key: "login", in: space).credentials == 7)
         _ = try await vault(in: space).reset()
         #expect(name(of: vault(in: space)) == .emptyWithBiometrics)
