@@ -124,9 +124,8 @@ struct Notes {
         switch code {
         // A declined prompt is not an error.
         case .cancelled: print("Nothing was done.")
-        // An earlier version of this program stored another type. The notes are intact.
-        case .invalidInput: print(text, step, "‘erase’ deletes the notes.")
-        // Another program changed the stored data, or the hardware no longer has its key.
+        // The stored data has another type, another program changed it, or the hardware no longer
+        // has its key.
         case .damaged, .invalidated:
             print(text, "‘erase’ deletes the notes. ‘start over’ archives the login and the notes.")
         case .wrongDevice: print(text, "Use the machine that created the store, or start over.")

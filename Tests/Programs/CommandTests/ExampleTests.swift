@@ -80,7 +80,7 @@ struct ExampleTests {
         #expect(outcome.output.hasPrefix("The notes are locked.\n"))
         // Reading and writing fail and change nothing. An erasure that the user declines changes
         // nothing either.
-        let failure = "the stored value is intact, and has another type than this program reads"
+        let failure = "the stored value does not have the type that the program expects"
         #expect(outcome.output.components(separatedBy: failure).count == 4, "\(outcome.output)")
         #expect(outcome.output.contains("‘erase’ deletes the notes."))
         #expect(outcome.output.hasSuffix("There are no notes yet.\nnotes> "))
