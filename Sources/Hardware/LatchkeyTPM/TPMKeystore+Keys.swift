@@ -167,9 +167,7 @@ extension TPMKeystore {
         try checkSupport(policy)
         let root = try await presentRoot()
         let protection = try await protection(for: policy, under: root, prompt, presence)
-        let pin =
-            protection.pinSalt == nil
-            ? nil : try await newPIN(isForSecret: object.secret != nil, prompt, presence)
+        let pin = protection.pinSalt == nil ? nil : try await newPIN(prompt, presence)
         let (template, authValue) = try KeystoreError.explaining { () throws(TPMError) in
             (
                 try object.template(policy, protection),

@@ -79,27 +79,6 @@ struct LockoutTests {
         }
     }
 
-    @Test(arguments: [false, true])
-    func `a secret with a new PIN is refused before the prompt`(isRevocable: Bool) async throws {
-        let (_, keystore, _) = try await lockedOut()
-        let presence = ScriptedPresence(pins: "123456")
-        let error = await Scene.error { () async throws(KeystoreError) in
-            _ =
-                isRevocable
-                ? try await keystore.sealRevocably(
-                    Self.bytes, policy: .pin, for: Scene.prompt, authorizedBy: presence,
-                    willCreate: { _ in })
-                : try await keystore.seal(
-                    Self.bytes, policy: .pin, for: Scene.prompt, authorizedBy: presence)
-        }
-        #expect(error?.code == .lockedOut && error?.lockedOutUntil != nil)
-        #expect(presence.requests.isEmpty)
-        // A key is usable after the lockout.
-        _ = try await keystore.createKey(
-            KeyRequest(policy: .pin, prompt: Scene.prompt), authorizedBy: presence)
-        #expect(presence.requests.map(\.purpose) == [.new])
-    }
-
     @Test func `a declined prompt and a password that is too long send nothing`() async throws {
         let (wire, keystore, secret) = try await lockedOut()
         let long = String(repeating: "7", count: 33)

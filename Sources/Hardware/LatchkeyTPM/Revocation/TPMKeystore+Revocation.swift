@@ -63,9 +63,7 @@ extension TPMKeystore {
         _ willCreate: @Sendable (SealedSecret) async throws(KeystoreError) -> Void
     ) async throws(KeystoreError) -> SealedSecret {
         var handle = try await freeHandle(isContended: false)
-        let pin =
-            policy.hasPIN
-            ? try await newPIN(isForSecret: secret != nil, prompt, presence) : nil
+        let pin = policy.hasPIN ? try await newPIN(prompt, presence) : nil
         let content: IndexContent = secret.map { .secret($0) } ?? .gate(OnceKey())
         let branch = try KeystoreError.explaining { () throws(TPMError) in try content.branch }
         let form: RevocableSecret.Form =

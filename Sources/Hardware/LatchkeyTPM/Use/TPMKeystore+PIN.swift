@@ -17,27 +17,19 @@ extension TPMKeystore {
     /// authenticated: the rule prevents a weak choice by the user, and an attacker on the bus who
     /// forges the response gains a PIN that is easier to guess.
     ///
-    /// - Parameters:
-    ///   - isCounted: Whether the TPM's dictionary-attack protection counts wrong PINs. The user's
-    ///     PIN of the presence broker has its own count, which the lockout password does not reset.
-    ///   - isForSecret: Whether the PIN protects a secret, which its owner opens once to check it. A
-    ///     TPM that is locked out refuses that, so it is an error before the prompt.
+    /// - Parameter isCounted: Whether the TPM's dictionary-attack protection counts wrong PINs. The
+    ///   user's PIN of the presence broker has its own count, which the lockout password does not
+    ///   reset.
     func newPIN(
-        isCounted: Bool = true, isForSecret: Bool = false, _ prompt: PromptContext,
-        _ presence: any PresenceAuthority
+        isCounted: Bool = true, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PIN {
         var request = PINRequest(purpose: .new, context: prompt)
-        if isCounted, isForSecret || !allowsShortPINs {
-            let state = try await withTPM { (tpm) throws(TPMError) in try tpm.permanentState() }
-            if isForSecret, state & TPM.inLockout != 0 {
-                let status = try await lockoutStatus()
-                guard !status.isLockedOut else { throw .lockedOut(status) }
-            }
-            if !allowsShortPINs, state & TPM.lockoutAuthSet == 0 {
-                request.minimumCharacters = Self.minimumPINCharacters
-                request.hint =
-                    "The TPM's lockout password is empty: use at least \(Self.minimumPINCharacters) characters."
-            }
+        if isCounted, !allowsShortPINs,
+            try await !withTPM({ (tpm) throws(TPMError) in try tpm.isLockoutPasswordSet() })
+        {
+            request.minimumCharacters = Self.minimumPINCharacters
+            request.hint =
+                "The TPM's lockout password is empty: use at least \(Self.minimumPINCharacters) characters."
         }
         let pin = try await presence.givenPIN(request)
         guard pin.characterCount < request.minimumCharacters, !pin.isExisting else { return pin }
@@ -298,17 +290,11 @@ struct LockoutState: Hashable, Sendable {
 
 extension TPM {
     /// `TPMA_PERMANENT`, bit 2 (Part 2 section 8.6).
-    static let lockoutAuthSet: UInt32 = 1 << 2
-    /// The TPM refuses every PIN that it counts.
-    static let inLockout: UInt32 = 1 << 9
-
-    /// The bits of `TPMA_PERMANENT`. One command.
-    func permanentState() throws(TPMError) -> UInt32 {
-        try properties(from: .permanent, count: 1)[.permanent, default: 0]
-    }
+    static let lockoutAuthSet: UInt32 = 4
 
     /// Whether the reset of the count of wrong PINs requires a password. One command.
     func isLockoutPasswordSet() throws(TPMError) -> Bool {
-        try permanentState() & Self.lockoutAuthSet != 0
+        try properties(from: .permanent, count: 1)[.permanent, default: 0] & Self.lockoutAuthSet
+            != 0
     }
 }
