@@ -66,15 +66,13 @@ struct ShortPINTests {
         }
     }
 
-    @Test func `the prompt for a new PIN states the minimum length that applies`() async throws {
-        for (hasLockoutPassword, minimum) in [(false, 6), (true, 4)] {
-            try await withTPM(hasLockoutPassword: hasLockoutPassword) { _, keystore in
-                let presence = ScriptedPresence([.pin("258036")])
-                _ = try await keystore.createKey(
-                    KeyRequest(policy: .pin, prompt: Scene.prompt), authorizedBy: presence)
-                #expect(presence.requests.map(\.minimumCharacters) == [minimum])
-                #expect((presence.requests.first?.hint == nil) == hasLockoutPassword)
-            }
+    @Test func `a person is prompted again for a longer PIN, and a script is not`() async throws {
+        try await withTPM { _, keystore in
+            let request = KeyRequest(policy: .pin, prompt: Scene.prompt)
+            let presence = ScriptedPresence([.pin(Self.short), .pin("258036")])
+            let key = try await keystore.createKey(request, authorizedBy: presence)
+            #expect(presence.requests.map(\.minimumCharacters) == [4, 6])
+            try await Scene.sign(keystore, key, pin: "258036")
         }
     }
 

@@ -11,9 +11,10 @@ extension TPMKeystore {
         }
     }
 
-    /// Prompts for a new PIN, with the minimum length that applies.
+    /// Prompts for a new PIN. Prompts an interactive authority again for a PIN that the TPM's state
+    /// makes too short.
     ///
-    /// Reads the state of the TPM's lockout password before the prompt. The response is not
+    /// Reads the state of the TPM's lockout password only for a short PIN. The response is not
     /// authenticated: the rule prevents a weak choice by the user, and an attacker on the bus who
     /// forges the response gains a PIN that is easier to guess.
     ///
@@ -23,16 +24,25 @@ extension TPMKeystore {
     func newPIN(
         isCounted: Bool = true, _ prompt: PromptContext, _ presence: any PresenceAuthority
     ) async throws(KeystoreError) -> PIN {
+        let mayRefuseShortPIN = isCounted && !allowsShortPINs
         var request = PINRequest(purpose: .new, context: prompt)
-        if isCounted, !allowsShortPINs,
+        request.hint =
+            mayRefuseShortPIN
+            ? "Use at least \(Self.minimumPINCharacters) characters "
+                + "(\(PIN.minimumCharacters) if the TPM's lockout password is set)."
+            : nil
+        var pin = try await presence.givenPIN(request)
+        guard mayRefuseShortPIN, pin.characterCount < Self.minimumPINCharacters,
+            !pin.isExisting,
             try await !withTPM({ (tpm) throws(TPMError) in try tpm.isLockoutPasswordSet() })
-        {
+        else { return pin }
+        if presence.isInteractive {
             request.minimumCharacters = Self.minimumPINCharacters
             request.hint =
                 "The TPM's lockout password is empty: use at least \(Self.minimumPINCharacters) characters."
+            pin = try await presence.givenPIN(request)
+            guard pin.characterCount < Self.minimumPINCharacters else { return pin }
         }
-        let pin = try await presence.givenPIN(request)
-        guard pin.characterCount < request.minimumCharacters, !pin.isExisting else { return pin }
         throw KeystoreError(
             code: .invalidInput,
             reason:
