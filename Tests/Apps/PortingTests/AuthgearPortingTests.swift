@@ -128,8 +128,12 @@ struct AuthgearPortingTests {
             // 4: the identity is not found; that error is thrown at once, and the key pair is
             // deleted.
             try await container.enabledBiometric()
-            _ = try await UserBrowser(device.server.users[0])
-                .settings("/settings/biometric", at: device.server.endpoint, submitting: true)
+            let identity = try #require(try await container.listBiometricKeys().first).id
+            _ = try await SystemProgram("curl").require([
+                "--silent", "--fail", "--json", #"{"kid": "\#(identity.rawValue)"}"#, "--header",
+                "Authorization: Bearer \(try await container.accessToken)",
+                device.server.endpoint + removal,
+            ])
             await #expect(throws: login(.identityNotFound)) {
                 try await container.disableBiometric()
             }
