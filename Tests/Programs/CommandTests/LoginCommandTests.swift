@@ -99,7 +99,7 @@ struct LoginCommandTests {
                     "container": "default", "lastUserID": .string(user), "lastUserName": "alice",
                     "biometricEnabled": false,
                     "sessionState": "AUTHENTICATED", "kid": nil, "server": .string(server.endpoint),
-                    "clientID": .string(server.clientID), "isConfiguredServer": true,
+                    "clientID": .string(server.clientID), "isConfiguredServer": true, "sshKeys": 0,
                 ])
             #expect(try await machine.run("status").output.contains(user))
             let enable = try await machine.run("enable", "--json", pins: ["2580"]).json()
@@ -134,7 +134,7 @@ struct LoginCommandTests {
                     "container": "default", "lastUserID": .string(user), "lastUserName": "alice",
                     "biometricEnabled": false,
                     "sessionState": "AUTHENTICATED", "kid": nil, "server": .string(server.endpoint),
-                    "clientID": .string(server.clientID), "isConfiguredServer": true,
+                    "clientID": .string(server.clientID), "isConfiguredServer": true, "sshKeys": 0,
                 ])
             #expect(try await machine.run("authenticate", "--json", pins: ["2580"]).status == 6)
             #expect(try await machine.run("disable").status == 6)

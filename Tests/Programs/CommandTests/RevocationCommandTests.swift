@@ -33,7 +33,7 @@ struct RevocationCommandTests {
             }
             let refused = try await machine.run("enable", pins: ["2580"])
             #expect(refused.status == 6, "\(refused)")
-            #expect(refused.errors.contains("Log in"), "\(refused.errors)")
+            #expect(refused.errors.contains("Run ‘latchkey login’"), "\(refused.errors)")
             let status = try await machine.run("status", "--json").json()
             #expect(status["sessionState"] == "NO_SESSION")
 

@@ -267,9 +267,8 @@ struct TokenCommandTests {
         let checks = try #require(outcome.json()["checks"]?.array)
         #expect(
             checks.compactMap { $0["name"]?.string } == [
-                "store", "module", "token", "token-pin", "token-key", "revocation", "pin-source",
-                "passkeys", "sign-in",
-                "server",
+                "settings", "store", "module", "token", "token-pin", "token-key", "revocation",
+                "policy", "pin-source", "passkeys", "sign-in", "server",
             ])
         #expect(
             checks.contains { $0["finding"]?.string?.contains("a simulator (softhsm)") == true })

@@ -57,7 +57,11 @@ extension TPMKeystore {
         do {
             return try await broker.terms(for: policy)
         } catch {
-            guard !policy.hasFinger, await broker.isAbsent() else { throw error }
+            guard !policy.hasFinger else {
+                guard error.code == .unavailable else { throw error }
+                throw error.with(recovery: error.recoveryAction.offering(.choosePolicy))
+            }
+            guard await broker.isAbsent() else { throw error }
             return nil
         }
     }

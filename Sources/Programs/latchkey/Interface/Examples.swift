@@ -99,7 +99,6 @@ enum Examples {
         latchkey passkey serve
         latchkey passkey serve --policy pin
         latchkey desktop enable
-        latchkey desktop enable --keyring kwallet
         latchkey desktop enable --keyring none
         latchkey desktop status
         latchkey desktop status --json

@@ -23,7 +23,7 @@ extension PINCommand {
             abstract: "Change the PIN of everything PIN-protected in the container.",
             discussion: """
                 Prompts for the current PIN, then for the new PIN. With the presence broker you have one PIN for all keys, \
-                vaults and credentials in the TPM, and the change applies to all; a sign-in to Linux takes only a PIN of 4 to \
+                vaults and credentials in the TPM, and the change applies to all; a sign-in to Linux takes only a PIN of 6 to \
                 16 digits. In a TPM without the presence broker each \
                 key has its own PIN, and the vaults and credentials share another one: if they differ, name one key \
                 (‘latchkey key list --all’ shows also that of biometric login), or use --secrets for the vaults and \
@@ -207,8 +207,6 @@ struct PINStatusReport: Report {
     let lockedOut: Bool
     let lockedOutUntil: Nullable<Date>
     let recoverySeconds: Nullable<Int>
-    /// The status of a use of the PIN now, so that scripts notice a lockout.
-    var status: ExitStatus { lockedOut ? .lockedOut : .done }
     /// Whether this is the user's own counter instead of the counter of the hardware.
     private let isOwn: Bool
     private let isCountLow: Bool
