@@ -1,4 +1,5 @@
 package import Latchkey
+internal import LatchkeyOAuth
 
 extension CredentialStore {
     /// See ``Credential/store(token:tags:)``.
@@ -132,7 +133,9 @@ extension Token {
     /// Checks that the context names the issuer of the ID token, if there is one. With another
     /// address, the token could be stored, and not refreshed or revoked.
     func checkIssuer() throws(CredentialError) {
-        guard let issuer = idToken?.issuer, issuer != context.issuer else { return }
+        guard let issuer = idToken?.issuer, !ProviderMetadata.isSame(issuer, context.issuer) else {
+            return
+        }
         throw CredentialError(
             code: .invalidInput,
             reason:

@@ -194,12 +194,21 @@ extension ProviderMetadata {
             if other.isSuccess { response = other }
         }
         let metadata = try response.successful().json(ProviderMetadata.self)
-        func bare(_ text: String) -> Substring { text.hasSuffix("/") ? text.dropLast() : text[...] }
-        guard bare(metadata.issuer) == bare(address) else {
+        guard isSame(metadata.issuer, address) else {
             throw LatchkeyError(
                 .metadata(.issuer(metadata.issuer, expected: String(bare(address)))))
         }
         return metadata
+    }
+
+    /// Whether two texts name the same issuer. People write its address with or without a slash at
+    /// the end.
+    package static func isSame(_ issuer: String, _ other: String) -> Bool {
+        bare(issuer) == bare(other)
+    }
+
+    private static func bare(_ text: String) -> Substring {
+        text.hasSuffix("/") ? text.dropLast() : text[...]
     }
 }
 

@@ -24,7 +24,7 @@ struct UsageTests {
             try outcome.json() == [
                 "container": "default", "lastUserID": nil, "biometricEnabled": false,
                 "sessionState": "NO_SESSION",
-                "kid": nil,
+                "kid": nil, "sshKeys": 0,
             ])
     }
 
@@ -136,7 +136,7 @@ struct UsageTests {
                 "Name a file"
             ),
             (
-                ["status", "--pin-source", "foo"], "pin-source: ‘foo’",
+                ["status", "--pin-source", "foo"], "pin-source: the value is not tty",
                 "Correct --pin-source."
             ),
             (["status", "--token", "foo"], "token: ", "Correct --token."),
