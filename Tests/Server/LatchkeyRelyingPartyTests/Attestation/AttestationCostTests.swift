@@ -16,8 +16,9 @@ import X509
 /// The unit is one verification on P-384, the slowest signature of a supported kind. A release
 /// build verifies one in 0.65 ms, so that a request with this many units takes less than 30 ms.
 @Suite("Cost of attestation requests", .serialized) struct AttestationCostTests {
-    /// One request verifies 16 signatures. The rest is parsing, which a debug build does slowly.
-    private static let maximumUnits = 45.0
+    /// One request verifies 16 signatures. The rest is parsing, which a debug build does slowly: 45 on
+    /// a busy machine.
+    private static let maximumUnits = 60.0
 
     private let name = DistinguishedName(
         (0..<25).map {
