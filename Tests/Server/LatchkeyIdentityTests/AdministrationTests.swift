@@ -20,6 +20,9 @@ import Testing
             }
             let tokens = try Tokens(await server.authenticate(device).success())
             let listed = try #require(try await devices.lines(of: "alice"))
+            await #expect(throws: ConfigurationError.self, "another project revokes nothing") {
+                _ = try await UserDevices(server.services.database, project: "other")
+            }
             #expect(listed.map(\.kind) == [.biometric, .biometric])
             #expect(listed.count { $0.lastUsedAt != nil } == 1)
             #expect(listed.allSatisfy { $0.username == "alice" && $0.proof == nil })

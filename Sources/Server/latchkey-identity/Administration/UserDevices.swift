@@ -49,6 +49,24 @@ struct UserDevices: Sendable {
         enrolments = try await LockerServices.registry(
             database, project: project, SecretStore(database: database, cipher: nil))
         approvalKeys = DatabaseApprovalKeyRegistry(database)
+        try await checkProject(project)
+    }
+
+    /// A wrong project has no devices, so a revocation in it would report success and revoke nothing.
+    private func checkProject(_ project: String) async throws {
+        let projects = try await database.read {
+            try $0.rows(
+                """
+                SELECT project FROM latchkey_device
+                UNION SELECT project FROM latchkey_locker_enrolment ORDER BY project
+                """
+            ).map { try $0.text("project") }
+        }
+        guard projects.isEmpty || projects.contains(project) else {
+            throw ConfigurationError(
+                "no device is in the project ‘\(project)’, but in ‘\(projects.joined(separator: "’, ‘"))’",
+                "Name the project of the server's configuration with --project.")
+        }
     }
 
     /// The presence brokers' approval keys, oldest first.

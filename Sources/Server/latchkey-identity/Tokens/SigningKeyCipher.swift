@@ -18,7 +18,8 @@ struct SigningKeyCipher: Sendable, RedactedValue {
     /// database can have inserted it.
     private static let plain = ConfigurationError(
         "the database contains a signing key without encryption, and there is a signing key file",
-        "Use another database, or start the server without the file.")
+        "Start the server without the file. To encrypt its keys, stop it, delete the rows of the table ‘secret’ whose names "
+            + "begin with ‘signing key’, and start it with the file: its tokens become invalid.")
     /// The refusal to store a key in PostgreSQL without encryption.
     static let required = ConfigurationError(
         "signing keys in a PostgreSQL database must be encrypted, and there is no signing key file",

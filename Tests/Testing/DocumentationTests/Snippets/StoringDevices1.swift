@@ -51,9 +51,9 @@ struct DeviceLogin: Sendable {
         let device = RegisteredDevice(
             kid: proof.kid, userID: userID, key: proof.key, info: proof.info, createdAt: Date())
         try await database.write { connection in
-            let locked = try connection.rows(
-                "SELECT 1 FROM session WHERE id = \(sessionID) FOR NO KEY UPDATE")
-            guard !locked.isEmpty else {
+            let locked = try connection.execute(
+                "UPDATE session SET user_id = user_id WHERE id = \(sessionID)")
+            guard locked == 1 else {
                 throw OAuthError(status: 401, "invalid_grant", "the session has ended")
             }
             try devices.add(device, in: connection)
