@@ -106,20 +106,35 @@ public struct SQLRow: Sendable {
         self.values = values
     }
 
-    package func text(_ column: String) throws -> String {
+    /// The text of a column.
+    ///
+    /// - Throws: ``SQLFailure`` if the row has no such column, or one of another type.
+    public func text(_ column: String) throws -> String {
         try require(column, optionalText(column))
     }
-    package func blob(_ column: String) throws -> Data { try require(column, optionalBlob(column)) }
-    package func real(_ column: String) throws -> Double {
+    /// The bytes of a column.
+    ///
+    /// - Throws: ``SQLFailure`` if the row has no such column, or one of another type.
+    public func blob(_ column: String) throws -> Data { try require(column, optionalBlob(column)) }
+    /// The number of a column, which can be an integer.
+    ///
+    /// - Throws: ``SQLFailure`` if the row has no such column, or one of another type.
+    public func real(_ column: String) throws -> Double {
         try require(column, optionalReal(column))
     }
 
-    package func integer(_ column: String) throws -> Int {
+    /// The integer of a column.
+    ///
+    /// - Throws: ``SQLFailure`` if the row has no such column, or one of another type.
+    public func integer(_ column: String) throws -> Int {
         guard case .integer(let value?) = try value(column) else { throw Self.damaged(column) }
         return value
     }
 
-    package func bool(_ column: String) throws -> Bool {
+    /// The truth value of a column. SQLite has integers for them: 0 is false.
+    ///
+    /// - Throws: ``SQLFailure`` if the row has no such column, or one of another type.
+    public func bool(_ column: String) throws -> Bool {
         switch try value(column) {
         case .bool(let value?): return value
         case .integer(let value?): return value != 0
@@ -127,7 +142,10 @@ public struct SQLRow: Sendable {
         }
     }
 
-    package func optionalText(_ column: String) throws -> String? {
+    /// The text of a column; nil for NULL.
+    ///
+    /// - Throws: ``SQLFailure`` if the row has no such column, or one of another type.
+    public func optionalText(_ column: String) throws -> String? {
         switch try value(column) {
         case nil: return nil
         case .text(let value): return value
@@ -135,7 +153,10 @@ public struct SQLRow: Sendable {
         }
     }
 
-    package func optionalBlob(_ column: String) throws -> Data? {
+    /// The bytes of a column; nil for NULL.
+    ///
+    /// - Throws: ``SQLFailure`` if the row has no such column, or one of another type.
+    public func optionalBlob(_ column: String) throws -> Data? {
         switch try value(column) {
         case nil: return nil
         case .blob(let value): return value
@@ -143,7 +164,10 @@ public struct SQLRow: Sendable {
         }
     }
 
-    package func optionalReal(_ column: String) throws -> Double? {
+    /// The number of a column, which can be an integer; nil for NULL.
+    ///
+    /// - Throws: ``SQLFailure`` if the row has no such column, or one of another type.
+    public func optionalReal(_ column: String) throws -> Double? {
         switch try value(column) {
         case nil: return nil
         case .real(let value): return value
