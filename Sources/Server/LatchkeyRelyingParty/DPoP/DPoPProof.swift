@@ -1,26 +1,27 @@
 internal import Crypto
-package import FoundationEssentials
+public import FoundationEssentials
 internal import Latchkey
 internal import LatchkeyJOSE
 
 /// A verified proof that the sender of a request has a private key (RFC 9449 section 4).
 ///
-/// It is valid for one request: record its use before the request has an effect.
-package struct DPoPProof: Sendable {
+/// It is valid for one request: record ``digest`` until ``expiresAt``, in a column that must be unique,
+/// before the request has an effect, and compare ``thumbprint`` with that of the session or token.
+public struct DPoPProof: Sendable {
     /// The thumbprint of the key (`jkt`), 43 characters.
-    package let thumbprint: String
+    public let thumbprint: String
     /// A digest of the key and of `jti`, the same for each copy of the proof.
-    package let digest: Data
+    public let digest: Data
     /// When the proof is no longer accepted, in seconds since 1970.
-    package let expiresAt: Double
+    public let expiresAt: Double
 }
 
 /// Verifies proofs, with the checks of RFC 9449 section 4.3 in their order. Only ES256 is accepted.
-package struct DPoPVerifier: Sendable {
+public struct DPoPVerifier: Sendable {
     /// The JOSE names of the accepted algorithms.
-    package static let algorithms = ["ES256"]
+    public static let algorithms = ["ES256"]
     /// The accepted deviation of the client's clock in seconds, in both directions.
-    package static let clockSkew = BiometricRequestVerifier.clockSkew
+    public static let clockSkew = BiometricRequestVerifier.clockSkew
     private static let type = "dpop+jwt"
     /// The maximum length of `jti` in bytes.
     private static let maximumNameLength = 256
@@ -30,8 +31,13 @@ package struct DPoPVerifier: Sendable {
     private static let maximumLength = 4096
 
     /// nil if proofs need no nonce of this server.
-    package let nonces: DPoPNonces?
+    public let nonces: DPoPNonces?
     private let clock: WallClock
+
+    /// Creates a verifier.
+    ///
+    /// - Parameter nonces: nil if proofs need no nonce of this server.
+    public init(nonces: DPoPNonces? = nil) { self.init(nonces: nonces, clock: .system) }
 
     package init(nonces: DPoPNonces?, clock: WallClock) {
         (self.nonces, self.clock) = (nonces, clock)
@@ -41,10 +47,11 @@ package struct DPoPVerifier: Sendable {
     ///
     /// - Parameters:
     ///   - fields: The values of all fields `DPoP`.
+    ///   - method: The request's method, in capital letters.
     ///   - url: The URL under which clients reach the resource. Query and fragment are ignored.
     ///   - accessToken: The access token of a request to a resource; nil for a request for tokens.
     /// - Throws: ``DPoPError``
-    package func verify(
+    public func verify(
         _ fields: [String], method: String, url: String, accessToken: String?
     ) throws(DPoPError) -> DPoPProof {
         guard let text = fields.first else {
@@ -117,7 +124,7 @@ package struct DPoPVerifier: Sendable {
 
 /// The nonces of this server (RFC 9449 section 8): a time and its authentication code, so that the
 /// server stores none.
-package struct DPoPNonces: Sendable {
+public struct DPoPNonces: Sendable {
     /// Seconds.
     static let lifetime = 300.0
     private static let timeBytes = 8
@@ -125,13 +132,17 @@ package struct DPoPNonces: Sendable {
     private let key: Data
     private let clock: WallClock
 
+    /// Creates the nonces of a server.
+    ///
     /// - Parameter key: 32 random bytes, the same for all servers of one issuer.
+    public init(key: Data) { self.init(key: key, clock: .system) }
+
     package init(key: Data, clock: WallClock) {
         (self.key, self.clock) = (key, clock)
     }
 
     /// A nonce for the next proofs.
-    package var current: String {
+    public var current: String {
         let time = withUnsafeBytes(of: UInt64(max(0, clock.seconds)).bigEndian) { Data($0) }
         return Base64URL.encode(time + code(of: time))
     }
@@ -154,10 +165,10 @@ package struct DPoPNonces: Sendable {
 }
 
 /// The reason why a proof is refused.
-package typealias DPoPError = VerificationError<DPoPReason>
+public typealias DPoPError = VerificationError<DPoPReason>
 
 /// The reasons why a proof is refused.
-package enum DPoPReason: String, Sendable {
+public enum DPoPReason: String, Sendable {
     /// The request has no proof, and must have one.
     case missing
     /// Not one JWT of the right type and algorithm with all claims and a public key.
@@ -180,7 +191,7 @@ package enum DPoPReason: String, Sendable {
 
 extension DPoPError {
     /// The response of a token endpoint (RFC 9449 sections 5 and 8).
-    package var oauthError: OAuthError {
+    public var oauthError: OAuthError {
         let error =
             switch code {
             case .nonce: "use_dpop_nonce"
