@@ -47,7 +47,7 @@ public struct SQLiteDatabase: SQLDatabase {
     public func read<R: Sendable>(_ body: @escaping @Sendable (any SQLConnection) throws -> R)
         async throws -> R
     {
-        try await Self.reportingContention {
+        try await Self.reportingFailures {
             try await writer.read { try body(SQLiteConnection(database: $0)) }
         }
     }
@@ -56,16 +56,16 @@ public struct SQLiteDatabase: SQLDatabase {
     public func write<R: Sendable>(_ body: @escaping @Sendable (any SQLConnection) throws -> R)
         async throws -> R
     {
-        try await Self.reportingContention {
+        try await Self.reportingFailures {
             try await writer.write { try body(SQLiteConnection(database: $0)) }
         }
     }
 
-    private static func reportingContention<R>(_ body: () async throws -> R) async throws -> R {
+    private static func reportingFailures<R>(_ body: () async throws -> R) async throws -> R {
         do {
             return try await body()
-        } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
-            throw SQLFailure(.timeout, "another process uses the database file for too long")
+        } catch let error as DatabaseError {
+            throw SQLFailure(error)
         }
     }
 
@@ -116,6 +116,26 @@ public struct SQLiteDatabase: SQLDatabase {
                 )
             }
         }
+    }
+}
+
+extension SQLFailure {
+    /// The error of SQLite, without its statement. All end the transaction without an effect.
+    fileprivate init(_ error: DatabaseError) {
+        switch error.resultCode {
+        case .SQLITE_BUSY:
+            self.init(.timeout, "another process uses the database file for too long")
+        case .SQLITE_FULL, .SQLITE_IOERR, .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_NOMEM:
+            self.init(.unavailable, Self.message(of: error))
+        case .SQLITE_CONSTRAINT:
+            // Integrity constraint violation: the class without a subclass.
+            self.init(.statement, sqlState: "23000", Self.message(of: error))
+        default: self.init(.statement, Self.message(of: error))
+        }
+    }
+
+    private static func message(of error: DatabaseError) -> String {
+        error.message ?? "SQLite reports the error \(error.resultCode.rawValue)"
     }
 }
 

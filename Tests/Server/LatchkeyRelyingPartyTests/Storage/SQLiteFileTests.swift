@@ -130,4 +130,24 @@ import Testing
         defer { try? FileManager.default.removeItem(at: directory) }
         try body(directory)
     }
+
+    @Test func `errors of SQLite are failures of the database, without the statement's values`()
+        async throws
+    {
+        let database = try SQLiteDatabase()
+        try await database.write {
+            try $0.script("CREATE TABLE note (text TEXT UNIQUE); PRAGMA max_page_count = 4")
+            try $0.execute("INSERT INTO note VALUES (\("secret"))")
+        }
+        func failure(_ text: String) async -> SQLFailure? {
+            await #expect(throws: SQLFailure.self) {
+                try await database.write { try $0.execute("INSERT INTO note VALUES (\(text))") }
+            }
+        }
+        let repeated = await failure("secret")
+        #expect(repeated?.code == .statement && repeated?.sqlState == "23000")
+        #expect(repeated?.description.contains("secret") == false)
+        let full = await failure(String(repeating: "x", count: 100_000))
+        #expect(full?.code == .unavailable && full?.isTemporary == true)
+    }
 }
