@@ -79,7 +79,8 @@ struct OwnerAuthenticationTests {
             #expect(await Self.refusal(by: scene.client)?.code == .cancelled)
         }
         try await BrokerScene.with(enrolled: []) { scene in
-            #expect(await Self.refusal(by: scene.client)?.code == .notEnrolled)
+            let none = await Self.refusal(by: scene.client)
+            #expect(none?.code == .notEnrolled, "\(String(describing: none))")
             await scene.broker.stop()
             #expect(await Self.refusal(by: scene.client)?.code == .unavailable)
         }
