@@ -216,23 +216,24 @@ struct SignInTests {
             try await scene.check("auth 1 test -", answers: ["none"])
             let password = try await scene.signIn(typing: PAMScene.password, then: ["open_session"])
             #expect(password.isSuccess, "\(password.text)")
+            try await scene.finishLearning()
             let pin = try await scene.signIn(typing: SignInScene.pin, then: ["open_session"])
             #expect(pin.isSuccess && pin.text.contains("PIN or password"), "\(pin.text)")
             try await scene.check(
                 "auth 1 test -", "pin \(SignInScene.pin)", answers: ["ask pin", "yes"],
                 comment: "root gets no handle")
-            try await scene.check("learned 1 \(Self.password)", answers: ["wait", "none"])
+            try await scene.check("learned 1 \(Self.password)", answers: ["wait none", "none"])
             #expect(!scene.pam.isOpened)
             // A program of the user sets its own PIN.
             try await scene.setPIN("000000")
-            try await scene.check("learned 1 \(Self.password)", answers: ["wait", "none"])
+            try await scene.check("learned 1 \(Self.password)", answers: ["wait none", "none"])
             try await scene.check("auth 1 test -", answers: ["none"])
             try await scene.check(
                 "renew 1 \(Self.hexadecimal("guess")) 000000", as: user, answers: ["error password"]
             )
             try await scene.check("renew 1 \(Self.password) 000000", as: user, answers: ["done 3"])
             try await scene.check("auth 1 test -", answers: ["none"], comment: "not proven again")
-            try await scene.check("learned 1 \(Self.password)", answers: ["wait", "none"])
+            try await scene.check("learned 1 \(Self.password)", answers: ["wait none", "none"])
             try await scene.check(
                 "auth 1 test -", "pin 111111", answers: ["ask pin", "no 9"])
             try await scene.check(
@@ -249,6 +250,7 @@ struct SignInTests {
                 "\(enrol) \(SignInScene.pin)", as: SignInScene.user, answers: ["done 1"])
             let outcome = try await scene.signIn(typing: PAMScene.password, then: ["open_session"])
             #expect(outcome.isSuccess, "\(outcome.text)")
+            try await scene.finishLearning()
             try await scene.check("auth 1 test -", answers: ["none"])
             try await scene.check(
                 "status 1", as: SignInScene.user,

@@ -120,7 +120,8 @@ import Testing
         try await Self.expectRefusal(
             "the database contains a signing key without encryption, and there is a signing key file. Start the server "
                 + "without the file. To encrypt its keys, stop it, delete the rows of the table ‘secret’ whose names begin "
-                + "with ‘signing key’, and start it with the file: its tokens become invalid.", database, .test())
+                + "with ‘signing key’, and start it with the file: its tokens become invalid.",
+            database, .test())
     }
 
     @Test func `the keys that certify attestation keys are encrypted too`() async throws {

@@ -90,7 +90,7 @@ struct PAMScene {
         secret=$(od -An -v -tx1 | tr -d ' \\n')
         others=$(readlink /proc/$$/fd/* | grep -c shadow)
         { echo "$*"; id -u; id -G; echo "$HOME $XDG_RUNTIME_DIR"; echo "$secret"; echo "$others"; pwd
-          umask; grep -c '^SigIgn:[^1-9a-f]*$' /proc/self/status; } > /run/latchkey/out/new.$$
+          umask; sed -n 's/^SigIgn:.//p' /proc/self/status; } > /run/latchkey/out/new.$$
         mv /run/latchkey/out/new.$$ /run/latchkey/out/opened.$$
         """
 

@@ -126,6 +126,12 @@ struct SignInScene {
         try await broker.start()
     }
 
+    /// Waits for the end of `learned`, which continues after the sign-in: requests that use a record
+    /// are served one at a time, root's first.
+    func finishLearning() async throws {
+        _ = try await ask("release 1 61", as: Self.user)
+    }
+
     /// A service of fingerprints that does not answer, as while fprintd starts.
     func silentFprintd() async throws -> RunningProgram {
         let service = try RunningProgram(
