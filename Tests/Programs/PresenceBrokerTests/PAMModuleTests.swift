@@ -329,8 +329,7 @@ struct PAMModuleTests {
         let opened = try await scene.opened()
         #expect(
             opened == [
-                "gnome", "6101", "6101", "/home/lab /run/user/6101", secret, "0", "/", "0022",
-                String(repeating: "0", count: 16),
+                "gnome", "6101", "6101", "/home/lab /run/user/6101", secret, "0", "/", "0022", "0",
             ])
         #expect(service.lines.last == "secret 6101 6c6162 \(Self.handle)")
     }

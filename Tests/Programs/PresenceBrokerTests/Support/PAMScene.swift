@@ -84,13 +84,14 @@ struct PAMScene {
     }
 
     /// Records how the module starts its helper: arguments, ids, environment, secret, the
-    /// descriptors of `/etc/shadow`, which a program that signs in has open, and what else it inherits.
+    /// descriptors of `/etc/shadow`, which a program that signs in has open, and what else it inherits
+    /// (of the ignored signals not those from 32, of which glibc reserves two).
     private static let helper = """
         #!/bin/bash
         secret=$(od -An -v -tx1 | tr -d ' \\n')
         others=$(readlink /proc/$$/fd/* | grep -c shadow)
         { echo "$*"; id -u; id -G; echo "$HOME $XDG_RUNTIME_DIR"; echo "$secret"; echo "$others"; pwd
-          umask; sed -n 's/^SigIgn:.//p' /proc/self/status; } > /run/latchkey/out/new.$$
+          umask; echo $((0x$(sed -n 's/^SigIgn:.//p' /proc/self/status) & 0x7fffffff)); } > /run/latchkey/out/new.$$
         mv /run/latchkey/out/new.$$ /run/latchkey/out/opened.$$
         """
 
