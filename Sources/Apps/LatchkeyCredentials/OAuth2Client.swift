@@ -75,7 +75,7 @@ public struct OAuth2Client: Sendable {
     ///
     /// - Parameters:
     ///   - code: The parameter `code` of the answer to the authorization request.
-    ///   - codeVerifier: That of the request: `PKCE/codeVerifier`.
+    ///   - codeVerifier: That of the request: `PKCE.codeVerifier`.
     ///   - redirectURI: The parameter `redirect_uri` of the request.
     ///   - nonce: The parameter `nonce` of the request, which the ID token must have; nil for a request
     ///     without one. With a nonce, the response must have an ID token.

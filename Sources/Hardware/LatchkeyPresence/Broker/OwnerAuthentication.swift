@@ -13,7 +13,7 @@ internal import TPM2
 /// - Important: The result is a yes in your process. Whoever can change the process, or the code
 ///   that calls this, does not need it. A key or a secret is stronger: the hardware then signs with
 ///   the key or opens the secret after the finger or PIN, and without that there is nothing to
-///   continue with. Use a key of the policy `AccessPolicy/userPresence`, or a `BiometricsVault`,
+///   continue with. Use a key of the policy `AccessPolicy.userPresence`, or a `BiometricsVault`,
 ///   for everything that has one. The signature shows that the answer is for this request; that it
 ///   is the broker's, the system bus states.
 ///
