@@ -9,7 +9,7 @@ extension ProgramSettings {
         let kept = actions.filter { !forbids($0) }
         guard kept.count < actions.count else { return error }
         return error.with(
-            recovery: kept.reduce(Recovery(error.recovery)) { $0.offering($1) })
+            recovery: kept.reduce(Recovery(error.recoveryAction.sentences)) { $0.offering($1) })
     }
 
     private func forbids(_ action: Recovery.Action) -> Bool {
