@@ -115,14 +115,13 @@ extension PresenceService {
         // Another request of the same user may have reached the limit while this one waited.
         if let lock = await fingerLock(of: requester.user) { return Self.locked(lock) }
         let found: FingerprintReader.Found
-        let before: (fingers: [String], set: Data)
+        let before: Data
         do throws(BusError) {
             found = try await reader.find()
-            before = try await enrolment(of: name, in: found)
+            before = try await enrolment(of: name, in: found).set
         } catch {
             return Self.noReader(error)
         }
-        guard !before.fingers.isEmpty else { return Self.notEnrolled }
         do throws(KeystoreError) {
             try await recordStart(of: requester.user)
             // An earlier verification whose end could not be recorded may have reached the limit.
@@ -156,12 +155,13 @@ extension PresenceService {
             return notRecorded(error)
         }
         switch outcome {
-        case .matched:
-            return await approve(pending, of: name, in: found, unchangedSince: before.set)
+        case .matched: return await approve(pending, of: name, in: found, unchangedSince: before)
         case .notMatched: return .failure(PresenceWire.notRecognised)
         case .cancelled: return Self.declined("the request was cancelled")
         case .late: return Self.declined("no finger was placed in time")
-        case .notEnrolled: return Self.notEnrolled
+        case .notEnrolled:
+            return Self.refuse(
+                .notEnrolled, "you have no finger enrolled", "Enrol one: fprintd-enroll.")
         case .busy:
             return Self.refuse(
                 .unavailable, "fprintd says that another program uses the fingerprint reader",
@@ -229,10 +229,6 @@ extension PresenceService {
 
     private static func declined(_ why: String) -> Bus.Reply {
         .failure(PresenceWire.declined(why))
-    }
-
-    private static var notEnrolled: Bus.Reply {
-        refuse(.notEnrolled, "you have no finger enrolled", "Enrol one: fprintd-enroll.")
     }
 
     private static func noReader(_ error: BusError) -> Bus.Reply {

@@ -46,19 +46,7 @@ struct FingerSignInTests {
             busAddress: reader.busAddress, prints: reader.printsDirectory
         ) { scene in
             try await scene.allow()
-            let first = try RunningProgram(
-                URL(filePath: "/usr/bin/python3"),
-                [
-                    "-c",
-                    """
-                    import socket, sys
-                    s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
-                    f = s.makefile("rwb", buffering=0); f.write(b"auth 1 6461656d6f6e test -\\n")
-                    print(f.readline(), flush=True); f.write(b"finger\\n")
-                    print(f.readline(), flush=True); print("then", f.readline(), flush=True)
-                    """, scene.pam.socket,
-                ])
-            _ = await first.output { $0.contains("touch") }
+            let first = try await Self.waiting(in: scene)
             try await scene.check(
                 "auth 1 other -", "finger", answers: ["ask pin finger", "none"])
             #expect(await first.remainder().output.contains("then b'none"))
@@ -73,23 +61,29 @@ struct FingerSignInTests {
             busAddress: reader.busAddress, prints: reader.printsDirectory
         ) { scene in
             try await scene.allow()
-            let client = try RunningProgram(
-                URL(filePath: "/usr/bin/python3"),
-                [
-                    "-c",
-                    """
-                    import socket, sys
-                    s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
-                    f = s.makefile("rwb", buffering=0); f.write(b"auth 1 6461656d6f6e test -\\n")
-                    print(f.readline(), flush=True); f.write(b"finger\\n")
-                    print(f.readline(), flush=True); print("then", f.readline(), flush=True)
-                    """, scene.pam.socket,
-                ])
-            _ = await client.output { $0.contains("touch") }
+            let client = try await Self.waiting(in: scene)
             try await scene.set("LockedHint", to: "true")
             try await reader.present(.finger("mine"))
             #expect(await client.remainder().output.contains("then b'none"))
             try await scene.check("auth 1 test -", answers: ["none"])
         }
+    }
+
+    /// A client of the service that waits for a touch, and then prints the answer after `then`.
+    private static func waiting(in scene: SignInScene) async throws -> RunningProgram {
+        let client = try RunningProgram(
+            URL(filePath: "/usr/bin/python3"),
+            [
+                "-c",
+                """
+                import socket, sys
+                s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
+                f = s.makefile("rwb", buffering=0); f.write(b"auth 1 6461656d6f6e test -\\n")
+                print(f.readline(), flush=True); f.write(b"finger\\n")
+                print(f.readline(), flush=True); print("then", f.readline(), flush=True)
+                """, scene.pam.socket,
+            ])
+        _ = await client.output { $0.contains("touch") }
+        return client
     }
 }
