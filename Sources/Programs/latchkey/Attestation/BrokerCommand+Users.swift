@@ -1,5 +1,4 @@
 import ArgumentParser
-import Glibc
 import Latchkey
 import LatchkeyJOSE
 import LatchkeyPresence
@@ -25,7 +24,7 @@ extension BrokerCommand {
             let users = try await SystemPresenceBroker().users()
             return BrokerUsersReport(
                 users: users.sorted { $0.key < $1.key }.map {
-                    BrokerUser(uid: $0, name: Nullable(BrokerCommand.name(of: $0)), places: $1)
+                    BrokerUser(uid: $0, name: Nullable(Account.name(of: $0)), places: $1)
                 })
         }
     }
@@ -52,9 +51,12 @@ extension BrokerCommand {
         func perform(in context: CommandContext) async throws -> BriefReport {
             try BrokerCommand.requireRoot(
                 "remove a user from the presence broker", "forget \(user)")
-            let uid = try number()
+            guard let uid = Account.userID(user) else {
+                throw KeystoreError.invalidInput(
+                    "‘\(user)’ is neither the name of an account nor a user ID")
+            }
             let name =
-                BrokerCommand.name(of: uid).map { "\($0) (user ID \(uid))" }
+                Account.name(of: uid).map { "\($0) (user ID \(uid))" }
                 ?? "the user ID \(uid), which has no account"
             try await Confirmation.check(
                 "The keys of \(name) that need the PIN of the presence broker cannot be used again.",
@@ -64,17 +66,6 @@ extension BrokerCommand {
                 ["uid": .number(Double(uid))],
                 text: "The presence broker and the TPM keep nothing for \(printable(name)).")
         }
-
-        private func number() throws(KeystoreError) -> UInt32 {
-            if let entry = getpwnam(user) { return entry.pointee.pw_uid }
-            if let number = UInt32(user) { return number }
-            throw .invalidInput("‘\(user)’ is neither the name of an account nor a user ID")
-        }
-    }
-
-    /// The name of an account; nil if the user ID has none.
-    fileprivate static func name(of user: UInt32) -> String? {
-        getpwuid(user).map { String(cString: $0.pointee.pw_name) }
     }
 }
 

@@ -16,7 +16,7 @@ enum DesktopAdministration {
                 code: .refused, reason: "only the administrator can end the sign-in of a user",
                 recovery: "Run the same command with sudo.")
         }
-        guard let number = number(of: user), number != 0 else {
+        guard let number = Account.userID(user), number != 0 else {
             throw .notFound(
                 "there is no user ‘\(printable(user))’",
                 recovery: "Check the name. For a deleted account, give its number.")
@@ -26,15 +26,5 @@ enum DesktopAdministration {
         return BriefReport(
             ["ended": .bool(true), "uid": .number(Double(number))],
             text: "The PIN and finger of the user \(printable(user)) no longer sign in.")
-    }
-
-    private static func number(of user: String) -> UInt32? {
-        var buffer = [CChar](repeating: 0, count: 16384)
-        var entry = passwd()
-        var found: UnsafeMutablePointer<passwd>?
-        if getpwnam_r(user, &entry, &buffer, buffer.count, &found) == 0, found != nil {
-            return entry.pw_uid
-        }
-        return UInt32(user).flatMap { "\($0)" == user && $0 != .max ? $0 : nil }
     }
 }
