@@ -8,15 +8,24 @@ public import LatchkeyRelyingParty
 public struct SQLiteDatabase: SQLDatabase {
     /// The connections.
     package let writer: any DatabaseWriter
+    /// The file that this value opened, and its log.
+    private let files: [OpenedFile]
 
     /// Uses a database, which should enforce foreign keys, GRDB's default.
-    public init(_ writer: any DatabaseWriter) { self.writer = writer }
+    public init(_ writer: any DatabaseWriter) { self.init(writer, files: []) }
+
+    private init(_ writer: any DatabaseWriter, files: [OpenedFile]) {
+        self.writer = writer
+        self.files = files
+    }
 
     /// Creates a database in memory, which ends with this value.
     public init() throws { try self.init(DatabaseQueue(configuration: Self.configuration)) }
 
     /// Opens a file that only its owner can access. Commits survive a power failure, and deleted
-    /// values are overwritten.
+    /// values are overwritten. After another program replaced or deleted the file or its log, also
+    /// with their directory, transactions throw ``SQLFailure``: SQLite would use the old file, which
+    /// nobody else sees.
     ///
     /// - Parameter creating: Whether to create a file that does not exist.
     /// - Throws: ``SQLiteFileError`` if the file does not exist, belongs to another user, is
@@ -31,7 +40,10 @@ public struct SQLiteDatabase: SQLDatabase {
         // In WAL mode GRDB sets synchronous to NORMAL: a power failure could lose commits that
         // clients know of.
         try queue.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
-        self.init(queue)
+        // Creates the log and its index, which exist as long as the file is open.
+        try queue.read { try $0.execute(sql: "SELECT 1 FROM sqlite_master") }
+        let files = ["", "-wal", "-shm"].map { path + $0 }.filter { access($0, F_OK) == 0 }
+        self.init(queue, files: files.map(OpenedFile.init(open:)))
     }
 
     private static var configuration: GRDB.Configuration {
@@ -48,7 +60,10 @@ public struct SQLiteDatabase: SQLDatabase {
         async throws -> R
     {
         try await Self.reportingFailures {
-            try await writer.read { try body(SQLiteConnection(database: $0)) }
+            try await writer.read {
+                try checkFiles()
+                return try body(SQLiteConnection(database: $0))
+            }
         }
     }
 
@@ -57,7 +72,21 @@ public struct SQLiteDatabase: SQLDatabase {
         async throws -> R
     {
         try await Self.reportingFailures {
-            try await writer.write { try body(SQLiteConnection(database: $0)) }
+            try await writer.write {
+                try checkFiles()
+                return try body(SQLiteConnection(database: $0))
+            }
+        }
+    }
+
+    private func checkFiles() throws(SQLFailure) {
+        do {
+            for file in files { try file.check() }
+        } catch {
+            throw SQLFailure(
+                .unavailable,
+                "another program replaced or deleted the database's file. Put it back, or restart this program"
+            )
         }
     }
 

@@ -3,7 +3,7 @@ internal import Glibc
 /// A database file that other programs must not replace while it is open. SQLite would continue to
 /// read and write the old file, and the changes would be lost. A database that SQLite reads as if it
 /// could not change (`immutable`) must not change either.
-struct OpenedFile: Sendable {
+package struct OpenedFile: Sendable {
     private enum Rule {
         case immutable(State?)
         /// Other programs may write it, but not put another file in its place.
@@ -46,7 +46,7 @@ struct OpenedFile: Sendable {
     init(immutable path: String) { (self.path, rule) = (path, .immutable(State(path))) }
 
     /// A database that this process has opened with a log.
-    init(open path: String) {
+    package init(open path: String) {
         self.path = path
         rule = .inPlace(Identity(path))
     }
@@ -59,7 +59,7 @@ struct OpenedFile: Sendable {
 
     /// - Throws: ``CommonError``: `conflict` if a program has replaced or deleted the database since
     ///   it was opened; `unavailable` if it has written an immutable one.
-    func check() throws(CommonError) {
+    package func check() throws(CommonError) {
         switch rule {
         case .immutable(let state):
             guard State(path) == state, !Self.hasLog(path) else {

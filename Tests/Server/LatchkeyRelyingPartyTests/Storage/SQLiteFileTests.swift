@@ -80,6 +80,59 @@ import Testing
         #expect(failure?.code == .timeout && failure?.isTemporary == true)
     }
 
+    /// What another program does to the files of a database in use.
+    enum Interference: CaseIterable, Sendable {
+        case deletion, replacement, movedDirectory, replacedDirectory, deletedLog, deletedIndex
+
+        func happen(to path: String, in folder: String) throws {
+            let files = FileManager.default
+            let away = folder + ".away"
+            switch self {
+            case .deletion: try files.removeItem(atPath: path)
+            case .replacement:
+                try files.copyItem(atPath: path, toPath: away)
+                try #require(rename(away, path) == 0)
+            case .movedDirectory: try #require(rename(folder, away) == 0)
+            case .replacedDirectory:
+                try files.copyItem(atPath: folder, toPath: away + "2")
+                try #require(rename(folder, away) == 0 && rename(away + "2", folder) == 0)
+            case .deletedLog: try files.removeItem(atPath: path + "-wal")
+            case .deletedIndex: try files.removeItem(atPath: path + "-shm")
+            }
+        }
+    }
+
+    @Test(arguments: Interference.allCases)
+    func `a database whose file was replaced or deleted is neither read nor written`(
+        interference: Interference
+    ) async throws {
+        let directory = try TemporaryDirectory()
+        defer { withExtendedLifetime(directory) {} }
+        let folder = directory.path(of: "server")
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        let path = folder + "/identity.sqlite"
+        let database = try SQLiteDatabase(path: path, creating: true)
+        let other = try SQLiteDatabase(path: path, creating: false)
+        try await database.write { try $0.script("CREATE TABLE t (n)") }
+        try await other.write { try $0.execute("INSERT INTO t VALUES (1)") }
+        #expect(try await database.read { try $0.rows("SELECT n FROM t").count } == 1)
+        try interference.happen(to: path, in: folder)
+        for isWriting in [false, true] {
+            let failure = await #expect(throws: SQLFailure.self) {
+                if isWriting {
+                    try await database.write { try $0.execute("INSERT INTO t VALUES (2)") }
+                } else {
+                    _ = try await database.read { try $0.rows("SELECT n FROM t") }
+                }
+            }
+            #expect(failure?.code == .unavailable && failure?.isTemporary == true)
+            #expect(failure?.message.contains("replaced or deleted") == true)
+        }
+        guard interference == .movedDirectory else { return }
+        try #require(rename(folder + ".away", folder) == 0)
+        try await database.write { try $0.execute("INSERT INTO t VALUES (2)") }
+    }
+
     @Test func `a symbolic link is refused`() throws {
         try inDirectory { directory in
             let (file, link) = (
