@@ -33,7 +33,7 @@ actor PostgreSQLConnection {
 
     /// Connects.
     ///
-    /// - Throws: `SQLFailure` with code `unavailable`.
+    /// - Throws: `SQLFailure` with code `unavailable` or `refused`.
     static func open(
         _ parameters: ConnectionParameters, until deadline: ContinuousClock.Instant
     ) async throws -> PostgreSQLConnection {

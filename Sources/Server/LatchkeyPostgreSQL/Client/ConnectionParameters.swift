@@ -99,18 +99,31 @@ struct ConnectionParameters: Sendable {
         throws(PostgreSQLConfigurationError)
     {
         for (parameter, variable, standard) in files {
-            let path =
-                given[parameter] ?? environment[variable]
-                ?? "\(environment["HOME"] ?? "")/\(standard)"
+            let named = given[parameter] ?? environment[variable]
+            let path = named ?? "\(environment["HOME"] ?? "")/\(standard)"
+            let isPasswordFile = parameter == "passfile"
             // A value can also be a word, such as `system`; and libpq ignores a missing file.
-            guard access(path, F_OK) == 0 else { continue }
+            guard access(path, F_OK) == 0 || isPasswordFile && named != nil else { continue }
             do {
                 try TrustedFile.check(path)
             } catch {
                 throw PostgreSQLConfigurationError(
                     "the file \(path) cannot be used: \(error.reason). \(error.recovery)")
             }
+            if isPasswordFile, let reason = Self.objection(toPasswordFile: path) {
+                throw PostgreSQLConfigurationError(
+                    "the file \(path) cannot be used: \(reason). Name a file that you own, with mode 600."
+                )
+            }
         }
+    }
+
+    /// The reason why libpq would ignore a password file.
+    private static func objection(toPasswordFile path: String) -> String? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
+        guard descriptor >= 0 else { return String(cString: strerror(errno)) }
+        defer { close(descriptor) }
+        return SecretFile.objection(to: descriptor, openedAs: path)
     }
 
     /// Separates the lists of hosts.

@@ -39,22 +39,23 @@ final class PostgreSQLHandle {
     ///
     /// libpq does not try the next host if one accepts the TCP connection and then does not answer.
     ///
-    /// - Throws: `SQLFailure` with code `unavailable` and the cause of each host.
+    /// - Throws: `SQLFailure` with the cause of each host, and with code `refused` if all refused.
     static func open(
         _ parameters: ConnectionParameters, wakeUp: WakeUp,
         until deadline: ContinuousClock.Instant
     ) throws -> sending PostgreSQLHandle {
-        var causes: [String] = []
+        var failures: [SQLFailure] = []
         for host in parameters.hosts.indices {
             do {
                 return try PostgreSQLHandle(parameters, host: host, wakeUp: wakeUp, until: deadline)
             } catch let error as SQLFailure {
-                causes.append(error.message)
+                failures.append(error)
             }
         }
+        let causes = failures.map(\.message).joined(separator: "; ")
         throw SQLFailure(
-            .unavailable, "the connection to the database failed: \(causes.joined(separator: "; "))"
-        )
+            failures.allSatisfy { $0.code == .refused } ? .refused : .unavailable,
+            sqlState: failures.last?.sqlState, "the connection to the database failed: \(causes)")
     }
 
     private init(
@@ -68,7 +69,10 @@ final class PostgreSQLHandle {
             throw SQLFailure(.unavailable, "there is not enough memory to connect")
         }
         connection = connecting
+        // Puts the SQLSTATE into the messages of refused connections, and the source line.
+        _ = PQsetErrorVerbosity(connection, PQERRORS_VERBOSE)
         try connect(parameters, until: deadline)
+        _ = PQsetErrorVerbosity(connection, PQERRORS_DEFAULT)
         // Notices can contain values.
         _ = PQsetNoticeProcessor(connection, { _, _ in }, nil)
         PQsetnonblocking(connection, 1)
@@ -84,11 +88,13 @@ final class PostgreSQLHandle {
     private func connect(
         _ parameters: ConnectionParameters, until deadline: ContinuousClock.Instant
     ) throws {
-        guard PQstatus(connection) != CONNECTION_BAD else { throw refused() }
+        guard PQstatus(connection) != CONNECTION_BAD else {
+            throw SQLFailure(refusedAt: connection)
+        }
         var next = PGRES_POLLING_WRITING
         var addressEnd = ContinuousClock.now + parameters.addressTimeout
         while next != PGRES_POLLING_OK {
-            guard next != PGRES_POLLING_FAILED else { throw refused() }
+            guard next != PGRES_POLLING_FAILED else { throw SQLFailure(refusedAt: connection) }
             let events = next == PGRES_POLLING_READING ? POLLIN : POLLOUT
             let isStarted = PQstatus(connection) == CONNECTION_STARTED
             if isStarted { addressEnd = ContinuousClock.now + parameters.addressTimeout }
@@ -285,7 +291,7 @@ final class PostgreSQLHandle {
                 answer.changes = PQcmdTuples(result).flatMap { Int(String(cString: $0)) } ?? 0
                 answer.rows = try RowReader(result).rows()
             case PGRES_PIPELINE_SYNC: break
-            default: failure = failure ?? Self.failure(result)
+            default: failure = failure ?? SQLFailure(result)
             }
         }
     }
@@ -296,7 +302,7 @@ final class PostgreSQLHandle {
         }
         if PQstatus(connection) == CONNECTION_BAD { throw lost() }
         guard let failure else { return }
-        isStale = isStale || Self.staleStates.contains(failure.sqlState ?? "")
+        isStale = isStale || SQLFailure.staleStates.contains(failure.sqlState ?? "")
         throw failure
     }
 
@@ -353,45 +359,11 @@ final class PostgreSQLHandle {
             "the database does not answer within the time limit")
     }
 
-    private var errorLines: [Substring] {
-        String(cString: PQerrorMessage(connection)).split(separator: "\n")
-    }
-
-    /// libpq's error has one line for each address, and hints, which begin with a tab.
-    private func refused() -> SQLFailure {
-        SQLFailure(.unavailable, errorLines.filter { !$0.hasPrefix("\t") }.joined(separator: "; "))
-    }
-
     /// Only the first line of libpq's error is without values of statements.
     private func lost() -> SQLFailure {
-        let message = errorLines.first ?? "no reason"
+        let message = SQLFailure.lines(connection).first ?? "no reason"
         return SQLFailure(
             isCommitting ? .outcomeUnknown : .unavailable,
             "the connection to the database failed: \(message)")
-    }
-
-    /// The schema or the session changed under a prepared statement: feature_not_supported,
-    /// invalid_sql_statement_name.
-    private static let staleStates: Set = ["0A000", "26000"]
-
-    /// PostgreSQL's error without its details, which can contain values.
-    private static func failure(_ result: OpaquePointer) -> SQLFailure {
-        func field(_ code: Unicode.Scalar) -> String? {
-            PQresultErrorField(result, Int32(code.value)).map { String(cString: $0) }
-        }
-        let state = field("C") ?? ""
-        let message = field("M") ?? "the database reported an error"
-        let code: SQLFailure.Code =
-            switch state {
-            case "40001", "40P01": .conflict
-            case "57014", "55P03": .timeout
-            case "22021": .invalidText
-            case _ where staleStates.contains(state): .conflict
-            case "25006": .unavailable
-            case _ where state.hasPrefix("08") || state.hasPrefix("57P") || state.hasPrefix("53"):
-                .unavailable
-            default: .statement
-            }
-        return SQLFailure(code, sqlState: state, message)
     }
 }

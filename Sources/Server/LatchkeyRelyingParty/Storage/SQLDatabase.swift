@@ -71,6 +71,9 @@ public struct SQLFailure: Error, Hashable, Sendable, CustomStringConvertible {
     public enum Code: Hashable, Sendable {
         /// There is no connection to the database. The transaction had no effect.
         case unavailable
+        /// The database refuses connections until an operator corrects the role, the password, the
+        /// certificate or the name of the database. The transaction had no effect.
+        case refused
         /// All connections were in use for too long. The transaction had no effect.
         case poolExhausted
         /// A statement took too long. The transaction had no effect.
@@ -103,7 +106,7 @@ public struct SQLFailure: Error, Hashable, Sendable, CustomStringConvertible {
     /// Whether the same request can succeed later.
     public var isTemporary: Bool {
         switch code {
-        case .unavailable, .poolExhausted, .timeout, .outcomeUnknown, .conflict: true
+        case .unavailable, .refused, .poolExhausted, .timeout, .outcomeUnknown, .conflict: true
         case .invalidText, .statement: false
         }
     }

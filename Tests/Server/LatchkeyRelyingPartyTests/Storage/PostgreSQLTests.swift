@@ -1,4 +1,4 @@
-import FoundationEssentials
+import Foundation
 import LatchkeyRelyingParty
 import LatchkeySimulators
 import LatchkeyTestSupport
@@ -216,6 +216,66 @@ struct PostgreSQLTests {
         let own = try ConnectionParameters(
             PostgreSQLConfiguration(address: "postgresql:///x?sslmode=require"))
         #expect(own.hosts[0].first { $0.0 == "sslmode" }?.1 == "require", "the control")
+    }
+
+    /// Each attempt would fail in the same way. The server refuses with SQLSTATE, libpq without.
+    @Test func `a refused connection is not repeated`() async throws {
+        let directory = try TemporaryDirectory()
+        defer { withExtendedLifetime(directory) {} }
+        let passwords = directory.path(of: "pgpass")
+        let isCreated = FileManager.default.createFile(
+            atPath: passwords, contents: Data("*:*:*:latchkey:wrong\n".utf8),
+            attributes: [.posixPermissions: 0o600])
+        try #require(isCreated)
+        let host = "127." + (0..<3).map { _ in "\(Int.random(in: 1...250))" }.joined(separator: ".")
+        try await withDatabase(PostgreSQLServer(["listen_addresses": host])) { local in
+            let tcp = "\(local)&host=\(host)&sslmode=disable"
+            for (address, state, message) in [
+                ("\(local)&user=nobody", "28000", #"role "nobody" does not exist"#),
+                ("\(local)&dbname=none", "3D000", #"database "none" does not exist"#),
+                ("\(local)&options=-cnone%3D1", "42704", "unrecognized configuration parameter"),
+                (
+                    "\(tcp)&passfile=\(passwords)", "28P01",
+                    "password authentication failed for user"
+                ),
+                (tcp, nil, "no password supplied"),
+                ("\(tcp)&sslmode=require", nil, "server does not support SSL"),
+                ("\(local)&sslmode=banana", nil, "invalid sslmode value"),
+            ] as [(String, String?, String)] {
+                let database = try PostgreSQLDatabase(Self.patient(address))
+                let failure = await #expect(throws: SQLFailure.self) { try await database.check() }
+                #expect(failure?.code == .refused && failure?.sqlState == state, "\(address)")
+                let text = failure?.message ?? ""
+                #expect(text.contains(message) && !text.contains("LOCATION"), "\(text)")
+                #expect(failure?.isTemporary == true)
+            }
+            try await PostgreSQLDatabase(Self.patient(local)).check()
+        }
+    }
+
+    @Test func `a password file that libpq would ignore is refused`() throws {
+        let directory = try TemporaryDirectory()
+        defer { withExtendedLifetime(directory) {} }
+        let path = directory.path(of: "pgpass")
+        func refusal() -> String {
+            do {
+                _ = try PostgreSQLDatabase(
+                    PostgreSQLConfiguration(address: "postgresql:///x?passfile=\(path)"))
+                return ""
+            } catch {
+                return "\(error)"
+            }
+        }
+        #expect(refusal().contains("\(path) cannot be read: No such file"), "\(refusal())")
+        try #require(
+            FileManager.default.createFile(
+                atPath: path, contents: nil, attributes: [.posixPermissions: 0o640]))
+        #expect(refusal().contains("its group or others have rights to it"), "\(refusal())")
+        try #require(chmod(path, 0o600) == 0)
+        #expect(refusal().isEmpty)
+        unlink(path)
+        try #require(mkdir(path, 0o700) == 0)
+        #expect(refusal().contains("it is a directory"), "\(refusal())")
     }
 
     @Test func `an address with a password is refused without repeating it`() {
