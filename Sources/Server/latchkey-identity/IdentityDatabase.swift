@@ -35,9 +35,11 @@ enum IdentityDatabase {
         } catch let error as SQLMigrationError {
             throw ConfigurationError(error.description, error.recovery)
         } catch let error as SQLFailure {
-            throw ConfigurationError(
+            var failure = ConfigurationError(
                 "the database cannot be used: \(error)",
                 "Check its address, its log and the password file.")
+            failure.isTemporary = error.isTemporary && error.code != .refused
+            throw failure
         }
     }
 

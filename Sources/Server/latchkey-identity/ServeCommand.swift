@@ -52,10 +52,6 @@ struct ServeCommand: AsyncParsableCommand {
     @Option(help: "The lowest level to log: trace, debug, info, notice, warning, error, critical.")
     var logLevel = "notice"
 
-    private var isLoopback: Bool {
-        host == "localhost" || host == "::1" || host.hasPrefix("127.")
-    }
-
     func validate() throws {
         guard demo || config != nil else {
             throw ValidationError(
@@ -71,7 +67,7 @@ struct ServeCommand: AsyncParsableCommand {
         guard Logger.Level(rawValue: logLevel) != nil else {
             throw ValidationError("There is no log level \(logLevel).")
         }
-        guard !demo || isLoopback else {
+        guard !demo || ServerConfiguration.Listener.isLoopback(host) else {
             throw ValidationError("--demo uses public passwords and listens on loopback only.")
         }
     }
@@ -84,19 +80,19 @@ struct ServeCommand: AsyncParsableCommand {
             try await serve(port: port, logger: logger)
         } catch {
             let cause = ConfigurationError(listening: error, host: host, port: port) ?? error
-            logger.critical("Could not start the server: \(cause)")
-            throw ExitCode(1)
+            for line in "\(cause)".split(separator: "\n") {
+                logger.critical("Could not start the server: \(line)")
+            }
+            let isFinal = (cause as? ConfigurationError)?.isTemporary == false
+            throw ExitCode(isFinal ? 2 : 1)
         }
     }
 
     private func serve(port: Int, logger: Logger) async throws {
+        let listener = ServerConfiguration.Listener(host: host, port: port)
         let configuration =
-            try config.map { try ServerConfiguration(json: Self.read($0)) } ?? Demo.configuration
-        guard isLoopback || configuration.publicOrigin != nil else {
-            throw ConfigurationError(
-                "clients cannot name this server by the address \(host)",
-                "Set public_origin in the configuration, or listen on loopback.")
-        }
+            try config.map { try ServerConfiguration(json: Self.read($0), listener: listener) }
+            ?? Demo.configuration
         let cipher = try signingKeyFile.map { try SigningKeyCipher(path: $0) }
         let database = try await IdentityDatabase.open(
             database ?? IdentityDatabase.memory, creating: demo)
@@ -147,6 +143,7 @@ struct ServeCommand: AsyncParsableCommand {
 
 extension ConfigurationError {
     /// The cause and the next step if `error` is about the address to listen on; nil otherwise.
+    /// Another start can succeed.
     init?(listening error: any Error, host: String, port: Int) {
         let address = "\(host):\(port)"
         switch error {
@@ -168,6 +165,7 @@ extension ConfigurationError {
                 "Choose a port from 1024 to 65535 with --port.")
         default: return nil
         }
+        isTemporary = true
     }
 }
 

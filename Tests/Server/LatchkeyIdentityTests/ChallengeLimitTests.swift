@@ -40,7 +40,7 @@ import Testing
         func configuration(_ limit: Int) throws -> ServerConfiguration {
             try ServerConfiguration(
                 json: Data(
-                    #"{"clients": [{"client_id": "a"}], "rate_limits": {"challenge_per_address": \#(limit)}}"#
+                    #"{"clients": [{"client_id": "a", "redirect_uris": ["a.b:/"]}], "rate_limits": {"challenge_per_address": \#(limit)}}"#
                         .utf8))
         }
         #expect(try configuration(7).rateLimits.challengePerAddress == 7)

@@ -33,7 +33,7 @@ import Testing
             config = folder + "/config.json"
             try Data(
                 #"""
-                {"clients": [{"client_id": "app"}],
+                {"clients": [{"client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]}],
                  "attestation": {"require": "hardware", "tpm_anchors": ["\#(path)"]}}
                 """#.utf8
             ).write(to: URL(filePath: config))
@@ -55,7 +55,7 @@ import Testing
         ) async throws {
             let result = try await SystemProgram(IdentityProcess.program).result(
                 of: ["serve"] + arguments)
-            #expect(result.status == 1 && result.output.isEmpty, sourceLocation: sourceLocation)
+            #expect(result.status == 2 && result.output.isEmpty, sourceLocation: sourceLocation)
             #expect(
                 result.errors.contains("Could not start the server: ")
                     && result.errors.contains(words) && result.errors.contains(place),

@@ -71,7 +71,8 @@ import Testing
         func configuration(_ proxy: String) throws -> ServerConfiguration {
             try ServerConfiguration(
                 json: Data(
-                    #"{"clients": [{"client_id": "a"}], "trusted_proxies": ["\#(proxy)"]}"#.utf8))
+                    #"{"clients": [{"client_id": "a", "redirect_uris": ["a.b:/"]}], "trusted_proxies": ["\#(proxy)"]}"#
+                        .utf8))
         }
         #expect(try configuration("::1").trustedProxies == ["::1"])
         for text in ["", "localhost", "10.0.0.0/8", "10.0.0.1:80"] {

@@ -30,13 +30,12 @@ struct AttestationServices: Sendable {
             "Latchkey attestation CA (simulated)", secrets, clock)
         anchors = try AnchorFiles(own)
         registry = DatabaseApprovalKeyRegistry(database, clock: clock)
-        switch own.approvalKeys {
-        case .enrolled: (approvalKeys, isApproved) = (registry, registry.isEnrolled)
-        case .listed(let texts):
-            let names = Set(texts.compactMap(AttestationConfiguration.name))
+        if let names = own.approvalKeys.map({ Set($0.compactMap(AttestationConfiguration.name)) }) {
             (approvalKeys, isApproved) = (
                 ListedApprovalKeys(names), { name, _ in names.contains(name) }
             )
+        } else {
+            (approvalKeys, isApproved) = (registry, registry.isEnrolled)
         }
         pending = PendingActivations(database: database, clock: clock)
     }

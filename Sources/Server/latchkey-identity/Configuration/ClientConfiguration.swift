@@ -3,7 +3,7 @@ import Latchkey
 
 /// An app that may use this server.
 struct ClientConfiguration: Sendable, Codable {
-    enum Kind: String, Sendable, Codable {
+    enum Kind: String, Sendable, Codable, CaseIterable {
         case native
         case spa
         case traditionalWebApp = "traditional_webapp"
@@ -53,39 +53,58 @@ struct ClientConfiguration: Sendable, Codable {
         case attestationRequire
     }
 
-    func validate() throws {
-        guard !id.isEmpty, id.utf8.count <= 200 else {
-            throw ConfigurationError("clients: a client_id is empty or too long")
+    /// - Parameter place: The client's place in the file.
+    func validate(_ place: String, _ check: inout ConfigurationCheck) {
+        check.require(
+            (1...200).contains(id.utf8.count), "\(place).client_id",
+            "must have 1 to 200 bytes, and has \(id.utf8.count)")
+        check.require(
+            !redirectURIs.isEmpty || !kind.isFirstPartyPublic, "\(place).redirect_uris",
+            "no user can log in without a redirect address",
+            "Register one, for example http://127.0.0.1/callback for any port.")
+        for (name, uris) in [
+            ("redirect_uris", redirectURIs), ("post_logout_redirect_uris", postLogoutRedirectURIs),
+        ] {
+            for (index, uri) in uris.enumerated() {
+                check.require(
+                    RedirectURI(uri) != nil, "\(place).\(name).\(index)",
+                    "\(String(quoted: uri, limit: 200)) cannot be a redirect address",
+                    "Use https, http with 127.0.0.1, [::1] or localhost, or your app's scheme with a period, "
+                        + "such as com.example.app:/done, without user, password and fragment.")
+            }
         }
-        for uri in redirectURIs + postLogoutRedirectURIs where RedirectURI(uri) == nil {
-            throw ConfigurationError(
-                "client \(id): \(uri) is not an absolute URI without a fragment")
-        }
-        guard accessTokenLifetime > 0, refreshTokenLifetime > 0, refreshTokenIdleTimeout > 0 else {
-            throw ConfigurationError("client \(id): a lifetime must be at least one second")
+        for (name, seconds) in [
+            ("access_token_lifetime_seconds", accessTokenLifetime),
+            ("refresh_token_lifetime_seconds", refreshTokenLifetime),
+            ("refresh_token_idle_timeout_seconds", refreshTokenIdleTimeout),
+        ] {
+            check.require(seconds >= 1, "\(place).\(name)", "must be at least 1")
         }
     }
 }
 
-/// An absolute URI without a fragment, the target of a redirect.
+/// The target of a redirect that a client can have (RFC 8252 sections 7 and 8.4).
 struct RedirectURI: Hashable, Sendable {
     let string: String
     private let components: URLComponents
 
-    /// - Returns: nil if `string` is relative, has a fragment, user, password or a character that
-    ///   is invalid in a URI, or has a scheme that the browser handles itself, such as
-    ///   `javascript`.
+    /// - Returns: nil unless `string` is an absolute URI with https, with http and a loopback
+    ///   address, or with a private scheme, which contains a period; or if it has a fragment, user,
+    ///   password or a character that is invalid in a URI.
     init?(_ string: String) {
         guard
             string.utf8.count <= 2_000, string.utf8.allSatisfy({ (0x21...0x7E).contains($0) }),
             let components = URLComponents(string: string),
             let scheme = components.scheme?.lowercased(),
-            !["javascript", "data", "vbscript", "file", "about", "blob"].contains(scheme),
             !string.contains("#"), components.user == nil, components.password == nil
         else { return nil }
-        if scheme == "http" || scheme == "https" {
-            guard let host = components.host, !host.isEmpty else { return nil }
-        }
+        let isPermitted =
+            switch scheme {
+            case "https": components.host?.isEmpty == false
+            case "http": components.host == "localhost" || Self.isLoopback(components)
+            default: scheme.contains(".")
+            }
+        guard isPermitted else { return nil }
         self.string = string
         self.components = components
     }
@@ -99,7 +118,7 @@ struct RedirectURI: Hashable, Sendable {
     /// the same loopback address and differ in the port only (RFC 8252 section 7.3).
     private func covers(_ other: RedirectURI) -> Bool {
         if string == other.string { return true }
-        guard isLoopback, other.isLoopback else { return false }
+        guard Self.isLoopback(components), Self.isLoopback(other.components) else { return false }
         return components.host == other.components.host
             && components.percentEncodedPath == other.components.percentEncodedPath
             && components.percentEncodedQuery == other.components.percentEncodedQuery
@@ -126,7 +145,7 @@ struct RedirectURI: Hashable, Sendable {
     /// loopback address, and any program can register a private scheme.
     var isOfOneSite: Bool { components.scheme?.lowercased() == "https" }
 
-    private var isLoopback: Bool {
+    private static func isLoopback(_ components: URLComponents) -> Bool {
         components.scheme == "http" && ["127.0.0.1", "[::1]", "::1"].contains(components.host)
     }
 }

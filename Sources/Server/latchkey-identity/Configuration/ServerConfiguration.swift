@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Latchkey
 import LatchkeyJOSE
+import LatchkeyRelyingParty
 
 /// The JSON file of `--config`. Every member except `clients` is optional.
 ///
@@ -110,50 +111,88 @@ struct ServerConfiguration: Sendable, Codable {
 }
 
 extension ServerConfiguration {
+    /// The address on which a server listens.
+    struct Listener: Sendable {
+        let host: String
+        let port: Int
+
+        var isLoopback: Bool { Self.isLoopback(host) }
+
+        static func isLoopback(_ host: String) -> Bool {
+            ["localhost", "::1", "[::1]"].contains(host)
+                || host.hasPrefix("127.") && IPAddress(host) != nil
+        }
+    }
+
     private static let example =
         #"{"clients": [{"client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]}]}"#
+
+    /// The permitted values of the members that are not free text, without the indices of lists.
+    private static let choices = [
+        "authentication.identities": ["login_id", "biometric"],
+        "attestation.keep_endorsement": ["hash", "none"],
+        "attestation.require": AttestationRequirement.Level.allCases.map(\.rawValue),
+        "clients.attestation_require": AttestationRequirement.Level.allCases.map(\.rawValue),
+        "clients.dpop": TokenBinding.allCases.map(\.rawValue),
+        "clients.x_application_type": ClientConfiguration.Kind.allCases.map(\.rawValue),
+        "extensions.locker.background_scopes": Scope.narrow.sorted(),
+        "id_token_signing_alg": IDTokenAlgorithm.allCases.map(\.rawValue),
+    ]
 
     /// Reads a configuration file. Members that are absent or null keep their defaults; unknown
     /// members are refused.
     ///
-    /// - Throws: ``ConfigurationError`` with a sentence that names the member and the mistake.
-    init(json: Data) throws {
+    /// - Parameter listener: The address on which the server will listen; nil if it is not known.
+    /// - Throws: ``ConfigurationError`` with all mistakes, each with its place in the file.
+    init(json: Data, listener: Listener? = nil) throws {
+        let given: JSONValue
         do {
-            let given = try ReceivedJSON.decode(JSONValue.self, from: json)
-            try given.validateNames(.object(Self.members(Self.complete)))
-            var defaults = try Self.members(ServerConfiguration(clients: []))
-            defaults["clients"] = nil
-            if given["attestation"]?.object != nil {
-                defaults["attestation"] = .object(try Self.members(AttestationConfiguration()))
-            }
-            var merged = JSONValue.object(defaults).replacing(with: given)
-            if case .object(var members) = merged, case .array(let clients) = members["clients"] {
-                var defaults = try Self.members(ClientConfiguration(id: "", redirectURIs: []))
-                defaults["client_id"] = nil
-                members["clients"] = .array(
-                    clients.map { JSONValue.object(defaults).replacing(with: $0) })
-                merged = .object(members)
-            }
-            let decoder = JSONDecoder()
-            decoder.keyDecodingStrategy = .convertFromSnakeCase
-            self = try decoder.decode(ServerConfiguration.self, from: JSONEncoder().encode(merged))
-        } catch let error as DecodingError {
-            throw ConfigurationError(error, example: Self.example)
+            given = try ReceivedJSON.decode(JSONValue.self, from: json)
         } catch ReceivedJSON.Flaw.repeatedName(let name) {
             throw ConfigurationError("\(name): two members have this name")
-        } catch is ReceivedJSON.Flaw {
-            throw ConfigurationError("the file is not valid JSON")
+        } catch {
+            throw ConfigurationError(
+                "the file is not valid JSON", "Check its syntax, for example with jq.")
         }
-        try validate()
+        var check = ConfigurationCheck(choices: Self.choices)
+        guard given.object != nil else {
+            throw ConfigurationError(
+                "the file is not a JSON object, but \(given.kind)",
+                "Write at least: \(Self.example)")
+        }
+        let settings = check.settings(given, like: .object(try Self.members(Self.complete)))
+        var defaults = try Self.members(ServerConfiguration(clients: []))
+        if settings["attestation"] != nil {
+            defaults["attestation"] = .object(try Self.members(AttestationConfiguration()))
+        }
+        var members = JSONValue.object(defaults).replacing(with: settings).object ?? [:]
+        let client = JSONValue.object(
+            try Self.members(ClientConfiguration(id: "", redirectURIs: [])))
+        members["clients"] = .array(
+            members["clients"]?.array?.map { client.replacing(with: $0) } ?? [])
+        let decoder = JSONDecoder()
+        decoder.keyDecodingStrategy = .convertFromSnakeCase
+        self = try decoder.decode(
+            ServerConfiguration.self, from: JSONEncoder().encode(JSONValue.object(members)))
+        validate(&check, listener)
+        try check.end()
     }
 
-    /// A configuration with a value for each member, also for those without a default.
+    /// A configuration with a value for each member, also for those without a default, and for the
+    /// elements of each list.
     private static var complete: ServerConfiguration {
-        var client = ClientConfiguration(id: "", name: "")
+        var client = ClientConfiguration(
+            id: "", name: "", redirectURIs: [""], postLogoutRedirectURIs: [""])
         client.attestationRequire = ""
         var configuration = ServerConfiguration(clients: [client])
         configuration.publicOrigin = ""
-        configuration.attestation = AttestationConfiguration()
+        configuration.trustedProxies = [""]
+        var attestation = AttestationConfiguration()
+        attestation.tpmAnchors = [""]
+        attestation.pivAnchors = [""]
+        attestation.simulatedAnchors = [""]
+        attestation.approvalKeys = [""]
+        configuration.attestation = attestation
         return configuration
     }
 
@@ -163,26 +202,25 @@ extension ServerConfiguration {
         return try JSONDecoder().decode([String: JSONValue].self, from: encoder.encode(defaults))
     }
 
-    private func validate() throws {
-        guard !clients.isEmpty else {
-            throw ConfigurationError(
-                "clients: at least one client is required", "Register one: \(Self.example)")
+    private func validate(_ check: inout ConfigurationCheck, _ listener: Listener?) {
+        check.require(
+            !clients.isEmpty, "clients", "at least one client is required",
+            "Register one: \(Self.example)")
+        for (index, client) in clients.enumerated() {
+            client.validate("clients.\(index)", &check)
+            check.require(
+                !clients[..<index].contains { $0.id == client.id }, "clients.\(index).client_id",
+                "another client has this client_id")
+            check.require(
+                client.attestationRequire == nil || attestation != nil,
+                "clients.\(index).attestation_require", "there is no member attestation",
+                "Add attestation with trust anchors, or remove attestation_require.")
         }
-        guard Set(clients.map(\.id)).count == clients.count else {
-            throw ConfigurationError("clients: two clients have the same client_id")
-        }
-        for client in clients { try client.validate() }
-        if let publicOrigin {
-            let url = URL(string: publicOrigin)
-            guard url?.scheme == "https" || url?.scheme == "http", url?.host() != nil,
-                url?.path() == ""
-            else {
-                throw ConfigurationError(
-                    "public_origin: not an origin such as https://id.example.com")
-            }
-        }
-        for proxy in trustedProxies where IPAddress(proxy) == nil {
-            throw ConfigurationError("trusted_proxies: \(proxy) is not an IP address")
+        validateOrigin(&check, listener)
+        for (index, proxy) in trustedProxies.enumerated() {
+            check.require(
+                IPAddress(proxy) != nil, "trusted_proxies.\(index)",
+                "\(String(quoted: proxy, limit: 100)) is not an IP address")
         }
         let locker = extensions.locker
         for (name, limit) in [
@@ -190,95 +228,38 @@ extension ServerConfiguration {
             ("rate_limits.challenge_per_address", rateLimits.challengePerAddress),
             ("identity.biometric.maximum_devices", identity.biometric.maximumDevices),
             ("extensions.locker.maximum_enrolments", locker.maximumEnrolments),
-        ] where limit < 1 {
-            throw ConfigurationError("\(name): must be at least 1")
+        ] {
+            check.require(limit >= 1, name, "must be at least 1")
         }
-        if let attestation {
-            try attestation.validate(clients)
-        } else if let client = clients.first(where: { $0.attestationRequire != nil }) {
-            throw ConfigurationError(
-                "client \(client.id): attestation_require needs the member attestation",
-                "Add attestation with trust anchors, or remove attestation_require.")
-        }
-        guard !locker.backgroundScopes.isEmpty,
-            Set(locker.backgroundScopes).isSubset(of: Scope.narrow)
-        else {
-            let scopes = Scope.narrow.sorted().joined(separator: ", ")
-            throw ConfigurationError(
-                "extensions.locker.background_scopes: at least one of \(scopes)")
-        }
-    }
-}
-
-extension JSONValue {
-    /// Refuses members that are not settings, at any depth: a wrong name would leave a requirement
-    /// off.
-    ///
-    /// - Parameters:
-    ///   - known: A value with all members. Its arrays contain one element, which has all members
-    ///     of each element.
-    ///   - path: The names that lead to this value.
-    /// - Throws: ``ConfigurationError`` with the path of the first unknown member.
-    fileprivate func validateNames(_ known: JSONValue, at path: [String] = []) throws {
-        switch (self, known) {
-        case (.object(let members), .object(let settings)):
-            for (name, value) in members.sorted(by: { $0.key < $1.key }) {
-                guard let setting = settings[name] else {
-                    throw ConfigurationError(
-                        "\((path + [name]).joined(separator: ".")): unknown member",
-                        "Use one of: \(settings.keys.sorted().joined(separator: ", ")).")
-                }
-                try value.validateNames(setting, at: path + [name])
-            }
-        case (.array(let elements), .array(let settings)):
-            guard let setting = settings.first else { return }
-            for (index, element) in elements.enumerated() {
-                try element.validateNames(setting, at: path + [String(index)])
-            }
-        default: return
-        }
+        check.require(
+            !locker.backgroundScopes.isEmpty, "extensions.locker.background_scopes",
+            "at least one of \(Scope.narrow.sorted().joined(separator: ", ")) is required")
+        attestation?.validate(clients, &check)
     }
 
-    /// This value with the members of `other`, in objects at any depth, except those that are null.
-    fileprivate func replacing(with other: JSONValue) -> JSONValue {
-        guard case .object(let old) = self, case .object(let new) = other else { return other }
-        return .object(old.merging(new.filter { $0.value != .null }) { $0.replacing(with: $1) })
-    }
-}
-
-/// An unusable configuration, database or address.
-struct ConfigurationError: Error, CustomStringConvertible {
-    /// The cause, and the next step in one imperative sentence.
-    let description: String
-
-    init(_ cause: String, _ recovery: String = "Correct the configuration.") {
-        description = "\(cause). \(recovery)"
-    }
-
-    /// Uses a text that contains the cause and the next step.
-    init(sentences: String) { description = sentences }
-
-    init(_ error: DecodingError, example: String) {
-        func path(_ context: DecodingError.Context, _ last: (any CodingKey)? = nil) -> String {
-            (context.codingPath + (last.map { [$0] } ?? []))
-                .map {
-                    $0.intValue.map(String.init)
-                        ?? $0.stringValue.replacing(/[A-Z]/) { "_\($0.output.lowercased())" }
-                }
-                .joined(separator: ".")
+    private func validateOrigin(_ check: inout ConfigurationCheck, _ listener: Listener?) {
+        guard let publicOrigin else {
+            return check.require(
+                listener?.isLoopback ?? true, "public_origin",
+                "clients cannot name this server by the address \(listener?.host ?? "")",
+                "Set public_origin in the configuration, or listen on loopback.")
         }
-        switch error {
-        case .keyNotFound(let key, let context) where path(context, key) == "clients":
-            self.init("clients: missing", "Register a client: \(example)")
-        case .keyNotFound(let key, let context): self.init("\(path(context, key)): missing")
-        case .typeMismatch(_, let context) where context.codingPath.isEmpty:
-            self.init("the file is not a JSON object", "Write at least: \(example)")
-        case .typeMismatch(_, let context): self.init("\(path(context)): of the wrong type")
-        case .valueNotFound(_, let context): self.init("\(path(context)): null")
-        case .dataCorrupted(let context) where context.codingPath.isEmpty:
-            self.init("the file is not valid JSON")
-        case .dataCorrupted(let context): self.init("\(path(context)): \(context.debugDescription)")
-        @unknown default: self.init("\(error)")
-        }
+        let url = URLComponents(string: publicOrigin)
+        let (scheme, host) = (url?.scheme ?? "", url?.host ?? "")
+        let isLocal = Listener.isLoopback(host)
+        let origin = "\(scheme)://\(host)" + (url?.port.map { ":\($0)" } ?? "")
+        check.require(
+            !host.isEmpty && origin == publicOrigin && origin == origin.lowercased()
+                && (scheme == "https" || scheme == "http" && isLocal),
+            "public_origin", "\(String(quoted: publicOrigin, limit: 200)) is not an origin",
+            "Write it as https://id.example.com, in lower case and without a path. Only a loopback address can have http."
+        )
+        guard let listener, listener.isLoopback, isLocal, trustedProxies.isEmpty else { return }
+        // This server has no TLS.
+        let isOwnPort = (url?.port ?? (scheme == "http" ? 80 : 443)) == listener.port
+        check.require(
+            isOwnPort == (scheme == "http"), "public_origin",
+            "the server listens at \(Origin.text(host: listener.host, port: listener.port)), not there",
+            "Correct it or --port, or name the proxy between them in trusted_proxies.")
     }
 }

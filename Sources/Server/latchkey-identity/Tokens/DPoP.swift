@@ -6,7 +6,7 @@ import LatchkeyRelyingParty
 
 /// Whether and how a client's tokens are bound to a key of the client (RFC 9449). A proof in a
 /// request for tokens always binds the new refresh token.
-enum TokenBinding: String, Sendable, Codable {
+enum TokenBinding: String, Sendable, Codable, CaseIterable {
     /// Requests for tokens need no proof.
     case optional
     /// Each request for tokens needs a proof. Access tokens are short-lived bearer tokens: a client

@@ -157,14 +157,24 @@ import Testing
     func `a digest that is none, and a token for listed keys, are errors of the configuration`()
         throws
     {
-        var configuration = AttestationConfiguration()
-        configuration.simulatedAnchors = ["/anchors"]
-        configuration.brokerTokenDigest = "abc"
-        #expect(throws: ConfigurationError.self) { try configuration.validate([]) }
-        configuration.brokerTokenDigest = Self.digest
-        try configuration.validate([])
-        configuration.approvalKeys = .listed([])
-        #expect(throws: ConfigurationError.self) { try configuration.validate([]) }
+        func mistakes(_ digest: String, _ more: String = "") -> String? {
+            let attestation =
+                #"{"simulated_anchors": ["/a"], "broker_token_digest": "\#(digest)"\#(more)}"#
+            do {
+                _ = try ServerConfiguration(
+                    json: Data(
+                        #"{"clients": [{"client_id": "a", "redirect_uris": ["a.b:/"]}], "attestation": \#(attestation)}"#
+                            .utf8))
+                return nil
+            } catch {
+                return "\(error)"
+            }
+        }
+        #expect(mistakes(Self.digest) == nil)
+        #expect(mistakes("abc")?.contains("is not 64 hexadecimal digits") == true)
+        #expect(
+            mistakes(Self.digest, #", "approval_keys": []"#)?.contains("none can be enrolled")
+                == true)
     }
 }
 

@@ -15,7 +15,7 @@ import Testing
     ) throws -> ServerConfiguration {
         try ServerConfiguration(
             json: Data(
-                #"{"clients": [{"client_id": "a"\#(client)}], "attestation": \#(attestation)\#(more)}"#
+                #"{"clients": [{"client_id": "a", "redirect_uris": ["a.b:/"]\#(client)}], "attestation": \#(attestation)\#(more)}"#
                     .utf8))
     }
 
@@ -26,7 +26,7 @@ import Testing
         #expect(
             least.tpmAnchors == ["/a"] && least.pivAnchors.isEmpty && least.simulatedAnchors.isEmpty
         )
-        #expect(!least.acceptSimulated && least.approvalKeys == .enrolled)
+        #expect(!least.acceptSimulated && least.approvalKeys == nil)
         #expect(
             least.certificateDays == 90 && least.maximumReuseSeconds == 0 && least.keepsEndorsement)
 
@@ -38,7 +38,7 @@ import Testing
             """, client: #", "attestation_require": "touch""#)
         let own = try #require(all.attestation)
         #expect(own.level == .finger && own.pivAnchors == ["/b"] && own.simulatedAnchors == ["/c"])
-        #expect(own.acceptSimulated && own.approvalKeys == .listed([Self.name]))
+        #expect(own.acceptSimulated && own.approvalKeys == [Self.name])
         #expect(own.certificateDays == 1 && own.maximumReuseSeconds == 300 && !own.keepsEndorsement)
         #expect(all.clients[0].attestationRequire == "touch")
     }
@@ -46,22 +46,26 @@ import Testing
     @Test(arguments: [
         (
             #""require": "strong""#,
-            "attestation.require: strong is not one of none, hardware, presence, finger, touch."
+            "attestation.require: “strong” is not one of none, hardware, presence, finger, touch."
         ),
-        (#""require": 1"#, "attestation.require: of the wrong type."),
+        (#""require": 1"#, "attestation.require: must be a text, and is an integer."),
         (#""requires": "finger""#, "attestation.requires: unknown member."),
-        (#""tpm_anchors": []"#, "attestation: there are no trust anchors."),
-        (#""tpm_anchors": "/a""#, "attestation.tpm_anchors: of the wrong type."),
+        (#""tpm_anchors": []"#, "attestation.tpm_anchors: there are no trust anchors."),
+        (#""tpm_anchors": "/a""#, "attestation.tpm_anchors: must be a list, and is a text."),
+        (#""tpm_anchors": [1]"#, "attestation.tpm_anchors.0: must be a text, and is an integer."),
+        (#""tpm_anchors": ["/a", "/a"]"#, "attestation.tpm_anchors.1: repeats another element"),
         (
             #""accept_simulated": true"#,
             "attestation.accept_simulated: there are no simulated_anchors."
         ),
-        (#""accept_simulated": "yes""#, "attestation.accept_simulated: of the wrong type."),
         (
-            #""approval_keys": "any""#,
-            #"attestation.approval_keys: must be "enrolled" or a list of Names."#
+            #""accept_simulated": "yes""#,
+            "attestation.accept_simulated: must be true or false, and is a text."
         ),
-        (#""approval_keys": ["000b"]"#, "attestation.approval_keys: 000b is not a Name"),
+        (
+            #""approval_keys": "any""#, "attestation.approval_keys: must be a list, and is a text."
+        ),
+        (#""approval_keys": ["000b"]"#, "attestation.approval_keys.0: “000b” is not a Name"),
         (#""certificate_days": 0"#, "attestation.certificate_days: must be from 1 to 398."),
         (#""certificate_days": 399"#, "attestation.certificate_days: must be from 1 to 398."),
         (
@@ -74,7 +78,7 @@ import Testing
         ),
         (
             #""keep_endorsement": "all""#,
-            #"attestation.keep_endorsement: must be "hash" or "none"."#
+            "attestation.keep_endorsement: “all” is not one of hash, none."
         ),
         (
             #""keep_endorsement": "none""#,
@@ -103,18 +107,18 @@ import Testing
 
     @Test func `errors outside of the member name their place`() {
         for (attestation, client, more, message) in [
-            ("true", "", "", "attestation: of the wrong type."),
+            ("true", "", "", "attestation: must be an object, and is true or false."),
             (
                 #"{"tpm_anchors": ["/a"]}"#, #", "attestation_require": "all""#, "",
-                "client a: attestation_require: all is not one of none, hardware, presence, finger, touch."
+                "clients.0.attestation_require: “all” is not one of none, hardware, presence, finger, touch."
             ),
             (
                 #"{"tpm_anchors": ["/a"]}"#, #", "attestation_require": "touch""#, "",
-                "attestation.require: no key can meet touch with these trust anchors."
+                "clients.0.attestation_require: no key can meet touch with these trust anchors."
             ),
             (
                 "null", #", "attestation_require": "hardware""#, "",
-                "client a: attestation_require needs the member attestation."
+                "clients.0.attestation_require: there is no member attestation."
             ),
         ] {
             let error = #expect(throws: ConfigurationError.self) {
@@ -136,7 +140,7 @@ import Testing
             try Data("roots of 2026".utf8).write(to: URL(filePath: bad))
             let config = directory.path(of: "config.json")
             try Data(
-                #"{"clients": [{"client_id": "app"}], "attestation": {"tpm_anchors": ["\#(anchors)"]}}"#
+                #"{"clients": [{"client_id": "app", "redirect_uris": ["a.b:/"]}], "attestation": {"tpm_anchors": ["\#(anchors)"]}}"#
                     .utf8
             ).write(to: URL(filePath: config))
             let server = try await IdentityProcess([

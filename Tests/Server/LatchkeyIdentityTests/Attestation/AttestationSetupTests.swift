@@ -85,9 +85,9 @@ import Testing
         ] {
             try await TestServer.runAttested { _, attestation, tpm in
                 attestation.require = level
-                attestation.approvalKeys = .listed([
+                attestation.approvalKeys = [
                     tpm.approvalKeyName.map { String(hexByte: $0) }.joined()
-                ])
+                ]
             } body: { server, tpm in
                 let bearer = try await server.login().access
                 let chain = try await tpm.activate(on: server, bearer: bearer)
@@ -186,9 +186,9 @@ import Testing
         async throws
     {
         try await TestServer.runAttested { configuration, attestation, tpm in
-            attestation.approvalKeys = .listed([
+            attestation.approvalKeys = [
                 tpm.approvalKeyName.map { String(hexByte: $0) }.joined()
-            ])
+            ]
             for level in ["hardware", "presence", "finger"] {
                 var client = configuration.clients[0]
                 client.id = level

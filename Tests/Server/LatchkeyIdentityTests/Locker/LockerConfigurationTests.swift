@@ -10,7 +10,9 @@ import Testing
 @Suite("Locker, configuration") struct LockerConfigurationTests {
     private static func configuration(_ extensions: String) throws -> ServerConfiguration {
         try ServerConfiguration(
-            json: Data(#"{"clients": [{"client_id": "a"}], "extensions": \#(extensions)}"#.utf8))
+            json: Data(
+                #"{"clients": [{"client_id": "a", "redirect_uris": ["a.b:/"]}], "extensions": \#(extensions)}"#
+                    .utf8))
     }
 
     @Test func `the locker is on by default, like the other extensions`() throws {
