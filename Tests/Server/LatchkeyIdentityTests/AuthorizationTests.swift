@@ -31,9 +31,13 @@ import Testing
     }
 
     @Test(arguments: [
-        (["client_id": "nobody"], "does not know the app"),
-        (["client_id": ""], "does not know the app"),
-        (["redirect_uri": "http://127.0.0.1:4711/other"], "not registered"),
+        (["client_id": "nobody"], "uses the client ID “nobody”, which is not registered"),
+        (["client_id": ""], "uses a client ID that is not registered"),
+        (["client_id": "call 555 now"], "uses a client ID that is not registered"),
+        (
+            ["redirect_uri": "http://127.0.0.1:4711/other?<b>"],
+            "the return address “http://127.0.0.1:4711/other?&lt;b&gt;”, which is not registered"
+        ),
         (["redirect_uri": "http://127.0.0.1.evil.example/callback"], "not registered"),
         (["redirect_uri": "http://localhost:4711/callback"], "not registered"),
         (["redirect_uri": "https://127.0.0.1:4711/callback"], "not registered"),
@@ -50,8 +54,31 @@ import Testing
             let answer = try await server.send(.get, AuthorizationParameters(more: change).path)
             #expect(answer.status == 400)
             #expect(answer.headers[.location] == nil)
-            #expect(answer.body.contains(text))
+            #expect(answer.body.contains(text), "\(answer.body)")
+            #expect(!answer.body.contains(TestServer.siteRedirectURI))
         }
+    }
+
+    @Test func `the log names the registered values, a few times per minute`() async throws {
+        let log = RecordedLog()
+        try await TestServer.run(
+            { $0.clients[0].postLogoutRedirectURIs = ["http://127.0.0.1/bye"] }, logger: log.logger
+        ) { server in
+            _ = try await server.send(.get, AuthorizationParameters(more: ["client_id": "x"]).path)
+            _ = try await server.send(
+                .get,
+                "/oauth2/end_session?client_id=app&post_logout_redirect_uri=https://a.example/")
+            let other = AuthorizationParameters(more: ["redirect_uri": "https://a.example/\n"]).path
+            for _ in 1...20 { _ = try await server.send(.get, other) }
+        }
+        let lines = log.text.split(separator: "\nnotice ")
+        let refused = lines.filter { $0.contains("redirect_uri is not registered") }
+        #expect(refused.count == 9, "\(log.text)")
+        #expect(
+            refused.contains { $0.contains("com.example.app://done") && $0.contains("a.example") })
+        #expect(refused.contains { $0.contains("http://127.0.0.1/bye") })
+        let clients = lines.filter { $0.contains("client_id is not registered") }
+        #expect(clients.count == 1 && clients.allSatisfy { $0.contains("app") }, "\(log.text)")
     }
 
     @Test(arguments: [

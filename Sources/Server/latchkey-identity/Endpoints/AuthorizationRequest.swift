@@ -33,23 +33,27 @@ struct AuthorizationRequest: Sendable {
     /// Whether the user followed the page's link to cancel: `x_cancel=1`.
     let isCancelled: Bool
 
-    /// The reason why no code is issued.
-    enum Failure: Error {
-        /// The client or the redirect URI is unknown. The server shows a page instead of
-        /// redirecting.
-        case page(String)
-        case redirect(RedirectURI, state: String?, OAuthError)
+    /// The reason why no code is issued, for the client.
+    struct Failure: Error {
+        let redirectURI: RedirectURI
+        let state: String?
+        let error: OAuthError
     }
 
-    init(_ fields: FormFields, services: IdentityServices) async throws(Failure) {
+    /// - Throws: ``UnregisteredValue``, ``Failure``
+    init(_ fields: FormFields, services: IdentityServices) throws {
         guard let client = fields["client_id"].flatMap(services.configuration.client) else {
-            throw .page("This server does not know the app that sent you here.")
+            throw UnregisteredValue(
+                title: AuthorizeEndpoint.refusalTitle, parameter: "client_id",
+                value: fields["client_id"], registered: services.configuration.clients.map(\.id))
         }
         guard let uri = fields["redirect_uri"].flatMap(RedirectURI.init),
             uri.isRegistered(in: client.redirectURIs)
         else {
-            throw .page(
-                "The app that sent you here uses a return address that is not registered for it.")
+            throw UnregisteredValue(
+                title: AuthorizeEndpoint.refusalTitle, parameter: "redirect_uri",
+                value: fields["redirect_uri"], registered: client.redirectURIs,
+                clientID: client.id)
         }
         self.client = client
         redirectURI = uri
@@ -104,13 +108,14 @@ struct AuthorizationRequest: Sendable {
             suppressesSession = fields["x_suppress_idp_session_cookie"] == "true"
             isCancelled = fields["x_cancel"] == "1"
         } catch {
-            throw .redirect(uri, state: fields["state"], error)
+            throw Failure(redirectURI: uri, state: fields["state"], error: error)
         }
     }
 
     /// An error to report to the client.
     func failure(_ error: String, _ description: String) -> Failure {
-        .redirect(redirectURI, state: state, OAuthError(error, description))
+        Failure(
+            redirectURI: redirectURI, state: state, error: OAuthError(error, description))
     }
 
     /// Whether an existing browser session is sufficient, so that the user need not log in again.

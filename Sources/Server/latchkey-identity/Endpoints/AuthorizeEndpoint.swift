@@ -9,6 +9,9 @@ import LatchkeyRelyingParty
 /// is redirected to the same request by GET: a browser sends this server's cookies only with the
 /// latter.
 struct AuthorizeEndpoint: Sendable {
+    /// The title of the page for a request that cannot be answered with a redirect.
+    static let refusalTitle = "Could not log in"
+
     let services: IdentityServices
     let login: LoginForm
 
@@ -66,21 +69,21 @@ struct AuthorizeEndpoint: Sendable {
     private func answering(
         _ request: Request, _ body: (AuthorizationRequest, BrowserCookies) async throws -> Response
     ) async throws -> Response {
+        guard let fields = request.queryFields else {
+            return Page.message(
+                title: Self.refusalTitle,
+                text: "The app that sent you here made an invalid request."
+            ).response(status: .badRequest)
+        }
         do {
-            guard let fields = request.queryFields else {
-                throw AuthorizationRequest.Failure.page(
-                    "The app that sent you here made an invalid request.")
-            }
             return try await body(
                 AuthorizationRequest(fields, services: services), services.cookies(of: request))
-        } catch AuthorizationRequest.Failure.page(let message) {
-            return Page.message(title: "Could not log in", text: message).response(
-                status: .badRequest)
-        } catch AuthorizationRequest.Failure.redirect(let uri, let state, let error) {
+        } catch let failure as AuthorizationRequest.Failure {
+            let error = failure.error
             return try .seeOther(
-                uri.adding(
+                failure.redirectURI.adding(
                     [("error", error.error), ("error_description", error.description)]
-                        + identification(state: state)))
+                        + identification(state: failure.state)))
         }
     }
 

@@ -85,21 +85,16 @@ struct SessionEndpoints: Sendable {
 /// With the user's ID token as a hint, the session ends at once; otherwise the user has to confirm.
 /// The browser is redirected only to an address that is registered for the client.
 struct EndSessionEndpoint: Sendable {
-    private enum Target {
-        case loggedOutPage
-        case redirect(RedirectURI)
-
-        var uri: RedirectURI? { if case .redirect(let uri) = self { uri } else { nil } }
-    }
+    private static let refusalTitle = "Could not log out"
 
     let services: IdentityServices
 
     func show(_ request: Request, _ context: IdentityContext) async throws -> Response {
         let cookies = services.cookies(of: request)
-        guard let fields = request.queryFields, let target = await target(fields) else {
-            return refusal(
-                "The app that sent you here made a request that is not allowed.", .badRequest)
+        guard let fields = request.queryFields else {
+            return refusal("The app that sent you here made an invalid request.", .badRequest)
         }
+        let target = try target(fields)
         guard let session = try await services.session(cookies) else {
             return response(target, fields)
         }
@@ -113,7 +108,7 @@ struct EndSessionEndpoint: Sendable {
                 title: "Log out?", text: "You are logged in as \(session.user.username).",
                 action: "/oauth2/end_session?" + (request.uri.query ?? ""), button: "Log out",
                 token: services.forms.token(cookies, for: .endSession)),
-            to: cookies, mayLeadTo: target.uri)
+            to: cookies, mayLeadTo: target)
     }
 
     func submit(_ request: Request, _ context: IdentityContext) async throws -> Response {
@@ -121,34 +116,38 @@ struct EndSessionEndpoint: Sendable {
         // An app's request by POST (section 2) continues by GET, with this server's cookies.
         guard form.isOfPage else { return .seeOther("/oauth2/end_session?" + form.query) }
         let cookies = services.cookies(of: request)
-        guard
-            services.forms.accepts(form, cookies, for: .endSession),
-            let fields = request.queryFields,
-            let target = await target(fields)
+        guard services.forms.accepts(form, cookies, for: .endSession),
+            let fields = request.queryFields
         else { return refusal("Go back to the app and log out there again.", .forbidden) }
-        return try await services.logOut(cookies, response(target, fields))
+        return try await services.logOut(cookies, response(target(fields), fields))
     }
 
-    /// The target after the logout; nil if the requested redirect is not registered for the client.
-    private func target(_ fields: FormFields) async -> Target? {
-        guard let text = fields["post_logout_redirect_uri"] else { return .loggedOutPage }
+    /// The address after the logout; nil for this server's page.
+    ///
+    /// - Throws: ``UnregisteredValue``
+    private func target(_ fields: FormFields) throws -> RedirectURI? {
+        guard let text = fields["post_logout_redirect_uri"] else { return nil }
         let hinted = fields["id_token_hint"].flatMap(services.verifiedHint)?.audience.first
         let named = fields["client_id"]
+        let client = (named ?? hinted).flatMap(services.configuration.client)
         guard
             hinted == nil || named == nil || hinted == named,
             let uri = RedirectURI(text),
-            let client = (named ?? hinted).flatMap(services.configuration.client),
-            uri.isRegistered(in: client.postLogoutRedirectURIs)
-        else { return nil }
-        return .redirect(uri)
+            uri.isRegistered(in: client?.postLogoutRedirectURIs ?? [])
+        else {
+            throw UnregisteredValue(
+                title: Self.refusalTitle, parameter: "post_logout_redirect_uri", value: text,
+                registered: client?.postLogoutRedirectURIs ?? [], clientID: named ?? hinted)
+        }
+        return uri
     }
 
-    private func response(_ target: Target, _ fields: FormFields) -> Response {
-        guard let uri = target.uri else { return Page.loggedOut.response() }
+    private func response(_ uri: RedirectURI?, _ fields: FormFields) -> Response {
+        guard let uri else { return Page.loggedOut.response() }
         return .seeOther(uri.adding(fields["state"].map { [("state", $0)] } ?? []))
     }
 
     private func refusal(_ text: String, _ status: HTTPResponse.Status) -> Response {
-        Page.message(title: "Could not log out", text: text).response(status: status)
+        Page.message(title: Self.refusalTitle, text: text).response(status: status)
     }
 }

@@ -35,7 +35,7 @@ enum IdentityServer {
         if let nonces = services.dpop.nonces {
             router.add(middleware: NonceMiddleware(nonces: nonces))
         }
-        router.add(middleware: RefusalMiddleware())
+        router.add(middleware: RefusalMiddleware(clock: services.clock))
         router.add(middleware: HostMiddleware(origin: services.origin))
         router.add(
             middleware: ClientAddressMiddleware(

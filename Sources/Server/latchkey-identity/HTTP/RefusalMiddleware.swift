@@ -8,6 +8,11 @@ import NIOCore
 /// Turns the error that an endpoint throws into a response, and adds the headers that all responses
 /// have.
 struct RefusalMiddleware: RouterMiddleware {
+    /// The lines of the log that any browser can cause, per network.
+    private let logLimit: RequestCounts
+
+    init(clock: WallClock) { logLimit = RequestCounts(limit: 10, per: 60, clock: clock) }
+
     @concurrent
     func handle(_ request: Request, context: IdentityContext, next: Next) async throws -> Response {
         var response = try await answer(request, context: context, next: next)
@@ -44,6 +49,9 @@ struct RefusalMiddleware: RouterMiddleware {
         } catch let error as AttestationError {
             log("attestation refused", error, context)
             return try .refusal(error.oauthError, of: request)
+        } catch let error as UnregisteredValue {
+            if logLimit.admit(context.network) == nil { error.log(context) }
+            return error.page.response(status: .badRequest)
         } catch let error as APIError {
             var response = try error.response()
             if error.code == 401, request.accessToken != nil {
@@ -89,6 +97,41 @@ struct RefusalMiddleware: RouterMiddleware {
     ) {
         context.logger.notice(
             message, metadata: ["code": "\(error.code.rawValue)", "detail": "\(error.detail)"])
+    }
+}
+
+/// A parameter of a browser's request has a value that is not registered. The user gets a page, and
+/// no redirect.
+///
+/// The page is for anybody: it repeats the value, and does not name what is registered. The log
+/// does, for the operator.
+struct UnregisteredValue: Error {
+    /// The page's title: what the user could not do.
+    let title: String
+    let parameter: String
+    let value: String?
+    let registered: [String]
+    var clientID: String?
+
+    /// The page with the value. With spaces, it could be read as a text of this server.
+    var page: Page {
+        let what = parameter == "client_id" ? "client ID" : "return address"
+        let text =
+            if let value, !value.isEmpty, value.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) {
+                "the \(what) \(String(quoted: value, limit: 200)), which is not registered"
+            } else {
+                "a \(what) that is not registered"
+            }
+        return .message(title: title, text: "The app that sent you here uses \(text).")
+    }
+
+    func log(_ context: IdentityContext) {
+        context.logger.notice(
+            "\(parameter) is not registered",
+            metadata: [
+                "client": "\(clientID ?? "")", "sent": "\(value ?? "")",
+                "registered": "\(registered.joined(separator: " "))",
+            ])
     }
 }
 
