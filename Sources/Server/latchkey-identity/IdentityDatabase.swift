@@ -93,7 +93,7 @@ struct SecretStore: Sendable {
         }
     }
 
-    /// Returns the private key of this name, which the signing key file encrypts in the database.
+    /// Returns the key of this name, which the signing key file encrypts in the database.
     ///
     /// - Throws: ``ConfigurationError`` if the file is missing or another one, or the key is not
     ///   encrypted although there is a file.
@@ -107,10 +107,25 @@ struct SecretStore: Sendable {
         return try SigningKeyCipher.open(stored, name, with: cipher)
     }
 
-    /// Returns the private key of this name; nil if there is none.
+    /// Returns the key of this name; nil if there is none.
     func privateKey(_ name: String) async throws -> SecretBytes? {
         let stored = try await database.read { try Self.stored(name, in: $0) }
         return try stored.map { try SigningKeyCipher.open($0, name, with: cipher) }
+    }
+
+    /// Runs `body`, which reads the key of this name.
+    ///
+    /// - Throws: ``ConfigurationError`` if it cannot.
+    static func reading<Value>(_ name: String, _ body: () throws -> Value)
+        throws(ConfigurationError) -> Value
+    {
+        do {
+            return try body()
+        } catch {
+            throw ConfigurationError(
+                "the row ‘\(name)’ of the table secret is damaged",
+                "Restore it from a backup, or delete it: \(SigningKeyCipher.loss(of: name)).")
+        }
     }
 
     private static func stored(_ name: String, in database: any SQLConnection) throws -> Data? {

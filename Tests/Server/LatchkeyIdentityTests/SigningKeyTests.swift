@@ -118,10 +118,45 @@ import Testing
                 "INSERT INTO secret (name, value) VALUES (\(Self.name), \(planted))")
         }
         try await Self.expectRefusal(
-            "the database contains a signing key without encryption, and there is a signing key file. Start the server "
-                + "without the file. To encrypt its keys, stop it, delete the rows of the table ‘secret’ whose names begin "
-                + "with ‘signing key’, and start it with the file: its tokens become invalid.",
+            "the database contains the \(Self.name) without encryption, and there is a signing key file. Start the server "
+                + "without the file, or delete this row of the table secret: the tokens and certificates of the key become "
+                + "invalid.",
             database, .test())
+    }
+
+    @Test func `the key of the locker's shares is encrypted, and no other one opens them`()
+        async throws
+    {
+        let database = try await TestDatabase.open()
+        @Sendable func services(_ byte: UInt8) async throws -> IdentityServices {
+            try await IdentityServices(
+                TestServer.configuration, database: database,
+                hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)),
+                signingKeyCipher: .test(byte: byte))
+        }
+        _ = try await services(7)
+        _ = try await services(7)
+        let stored = try #require(try await Self.stored("locker shares", in: database))
+        // Version, nonce, 32 bytes, tag.
+        #expect(stored.first == 1 && stored.count == 1 + 12 + 32 + 16)
+        try await database.write { try $0.execute("DELETE FROM secret WHERE name LIKE 'signing%'") }
+        let error = await #expect(throws: ConfigurationError.self) { _ = try await services(8) }
+        #expect(
+            error?.description.contains("does not decrypt the locker shares. Name the file") == true
+                && error?.description.contains("no locker opens its secrets again") == true,
+            "\(error?.description ?? "")")
+    }
+
+    @Test func `a damaged key is reported with its row`() async throws {
+        let database = try await TestDatabase.open()
+        let cipher = try SigningKeyCipher.test()
+        let damaged = try SigningKeyCipher.seal(SecretBytes([1, 2, 3]), Self.name, with: cipher)
+        try await database.write {
+            try $0.execute("INSERT INTO secret (name, value) VALUES (\(Self.name), \(damaged))")
+        }
+        try await Self.expectRefusal(
+            "the row ‘\(Self.name)’ of the table secret is damaged. Restore it from a backup, or delete it: the tokens and "
+                + "certificates of the key become invalid.", database, cipher)
     }
 
     @Test func `the keys that certify attestation keys are encrypted too`() async throws {
@@ -174,7 +209,7 @@ import Testing
             #expect(await server.stop() == 0)
             let refused = try await SystemProgram(IdentityProcess.program).result(
                 of: ["serve", "--demo", "--database", database, "--port", "0"])
-            #expect(refused.status == 1)
+            #expect(refused.status == 2)
             #expect(
                 refused.errors.contains(
                     "Could not start the server: the signing keys in the database are encrypted"),

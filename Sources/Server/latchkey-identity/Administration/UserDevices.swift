@@ -46,8 +46,9 @@ struct UserDevices: Sendable {
     init(_ database: any SQLDatabase, project: String) async throws {
         self.database = database
         devices = DatabaseDeviceRegistry(database, project: project)
-        enrolments = try await LockerServices.registry(
-            database, project: project, SecretStore(database: database, cipher: nil))
+        // It opens no shares, so it needs no signing key file.
+        enrolments = try LockerRegistry(
+            database, project: project, shareKey: .random(count: 32))
         approvalKeys = DatabaseApprovalKeyRegistry(database)
         try await checkProject(project)
     }

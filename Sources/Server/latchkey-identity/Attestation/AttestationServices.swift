@@ -74,12 +74,14 @@ struct AttestationServices: Sendable {
                     "private_key": made.privateKey,
                 ]))
         }
-        let members = try stored.withUnsafeBytes {
-            try JSONDecoder().decode([String: String].self, from: Data($0))
+        return try SecretStore.reading(name) {
+            let members = try stored.withUnsafeBytes {
+                try JSONDecoder().decode([String: String].self, from: Data($0))
+            }
+            return try AttestationIssuer(
+                certificate: members["certificate"].flatMap { Base64URL.decode($0) } ?? Data(),
+                privateKey: members["private_key"] ?? "")
         }
-        return try AttestationIssuer(
-            certificate: members["certificate"].flatMap { Base64URL.decode($0) } ?? Data(),
-            privateKey: members["private_key"] ?? "")
     }
 
     /// The formats whose anchors are configured.

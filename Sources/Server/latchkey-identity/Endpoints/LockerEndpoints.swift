@@ -273,17 +273,12 @@ struct LockerServices: Sendable {
     ) async throws {
         guard configuration.extensions.locker.enabled else { return nil }
         self.configuration = configuration.extensions.locker
-        registry = try await Self.registry(database, project: configuration.project, secrets)
+        let name = "locker shares"
+        let key = try await secrets.privateKey(name) { .random(count: 32) }
+        registry = try SecretStore.reading(name) {
+            try LockerRegistry(database, project: configuration.project, shareKey: key)
+        }
         verifier = LockerRequestVerifier(challenges: challenges, registry: registry, clock: clock)
-    }
-
-    /// The key that seals the shares is in the same database. It protects only against an attacker
-    /// who reads just the table, for example by SQL injection.
-    static func registry(_ database: any SQLDatabase, project: String, _ secrets: SecretStore)
-        async throws -> LockerRegistry
-    {
-        let key = try await secrets.value("locker shares") { .random(32) }
-        return try LockerRegistry(database, project: project, shareKey: SecretBytes(key))
     }
 
     /// The shares to release for an enrolment after its user was authenticated; nil if the server

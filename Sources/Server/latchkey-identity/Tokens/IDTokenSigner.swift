@@ -20,14 +20,16 @@ struct IDTokenSigner: Sendable {
         // The others first, so that a wrong key file is refused before a key is stored.
         for other in SigningKey.Algorithm.allCases where other != algorithm {
             guard let der = try await secrets.privateKey(Self.name(other)) else { continue }
-            let key = try SigningKey(other, der: der)
+            let key = try SecretStore.reading(Self.name(other)) { try SigningKey(other, der: der) }
             try await key.add(to: keys)
             published.append(key.jwk)
         }
         let der = try await secrets.privateKey(Self.name(algorithm)) {
             try SigningKey(algorithm).der
         }
-        let key = try SigningKey(algorithm, der: der)
+        let key = try SecretStore.reading(Self.name(algorithm)) {
+            try SigningKey(algorithm, der: der)
+        }
         try await key.add(to: keys)
         self.published = published + [key.jwk]
         kid = key.kid

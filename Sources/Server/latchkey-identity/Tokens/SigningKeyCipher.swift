@@ -2,24 +2,20 @@ import Crypto
 import FoundationEssentials
 import Latchkey
 
-/// Encrypts signing keys in the database with AES-256-GCM. HKDF-SHA256 derives the key from the
-/// operator's key file.
+/// Encrypts keys in the database with AES-256-GCM: those that sign ID tokens, certify attestation
+/// keys and seal the locker's shares. HKDF-SHA256 derives its key from the operator's key file.
 struct SigningKeyCipher: Sendable, RedactedValue {
     /// The permitted lengths of the key file in bytes.
     static let fileLengths = 32...4_096
     /// The first byte of the encrypted form. The 12 bytes of the nonce, the ciphertext and the 16
     /// bytes of the tag follow.
     private static let version: UInt8 = 1
+    /// The first byte of a key that is not encrypted.
+    private static let plain: UInt8 = 0
     /// The refusal to open an encrypted key without the key file.
     private static let missing = ConfigurationError(
         "the signing keys in the database are encrypted, and there is no signing key file",
         "Name the file that encrypted them with --signing-key-file FILE.")
-    /// The refusal to use a key that is not encrypted although there is a key file. A writer of the
-    /// database can have inserted it.
-    private static let plain = ConfigurationError(
-        "the database contains a signing key without encryption, and there is a signing key file",
-        "Start the server without the file. To encrypt its keys, stop it, delete the rows of the table ‘secret’ whose names "
-            + "begin with ‘signing key’, and start it with the file: its tokens become invalid.")
     /// The refusal to store a key in PostgreSQL without encryption.
     static let required = ConfigurationError(
         "signing keys in a PostgreSQL database must be encrypted, and there is no signing key file",
@@ -56,7 +52,7 @@ struct SigningKeyCipher: Sendable, RedactedValue {
         throws -> Data
     {
         try privateKey.withUnsafeBytes { bytes in
-            guard let cipher else { return Data(bytes) }
+            guard let cipher else { return Data([plain]) + bytes }
             let box = try AES.GCM.seal(bytes, using: cipher.key, authenticating: Data(name.utf8))
             return Data([version]) + box.nonce + box.ciphertext + box.tag
         }
@@ -68,13 +64,18 @@ struct SigningKeyCipher: Sendable, RedactedValue {
     static func open(_ stored: Data, _ name: String, with cipher: SigningKeyCipher?)
         throws(ConfigurationError) -> SecretBytes
     {
-        // DER and JSON begin with other bytes.
         let isEncrypted = stored.first == version
         guard let cipher else {
             guard !isEncrypted else { throw missing }
-            return SecretBytes(stored)
+            return SecretBytes(stored.dropFirst())
         }
-        guard isEncrypted else { throw plain }
+        // A writer of the database can have inserted it.
+        guard isEncrypted else {
+            throw ConfigurationError(
+                "the database contains the \(name) without encryption, and there is a signing key file",
+                "Start the server without the file, or delete this row of the table secret: \(loss(of: name))."
+            )
+        }
         guard
             let box = try? AES.GCM.SealedBox(combined: stored.dropFirst()),
             var key = try? AES.GCM.open(
@@ -82,11 +83,18 @@ struct SigningKeyCipher: Sendable, RedactedValue {
         else {
             throw ConfigurationError(
                 "the signing key file \(cipher.path) does not decrypt the \(name)",
-                "Name the file that encrypted it. If it is lost, delete this row of the table secret: the tokens and certificates of the key become invalid."
+                "Name the file that encrypted it. If it is lost, delete this row of the table secret: \(loss(of: name))."
             )
         }
         defer { key.resetBytes(in: key.startIndex..<key.endIndex) }
         return SecretBytes(key)
+    }
+
+    /// What the deletion of a key's row means.
+    static func loss(of name: String) -> String {
+        name.hasPrefix("locker")
+            ? "no locker opens its secrets again"
+            : "the tokens and certificates of the key become invalid"
     }
 
     var description: String { "‹signing key file \(path)›" }
