@@ -1,6 +1,5 @@
 public import FoundationEssentials
 internal import Latchkey
-internal import Synchronization
 
 /// Stores issued challenges until they are used.
 public protocol ChallengeStore: Sendable {
@@ -62,58 +61,6 @@ public enum ChallengePurpose: String, Sendable {
     case approvalKeyRequest = "approval_key_request"
 }
 
-/// Challenges in memory, for a server of one process. They are lost when the process ends.
-public final class MemoryChallengeStore: ChallengeStore {
-    private struct Entry {
-        var purpose: ChallengePurpose
-        var expiresAt: Date
-    }
-
-    private struct State {
-        var entries: [Data: Entry] = [:]
-        /// In the order of expiry: all have the same lifetime.
-        var order: [(digest: Data, expiresAt: Date)] = []
-    }
-
-    private let state = Mutex(State())
-    private let clock: WallClock
-    private let capacity: Int
-
-    /// Creates a store.
-    ///
-    /// - Parameter capacity: The maximum number of challenges. Above it, new challenges replace the
-    ///   oldest.
-    public convenience init(capacity: Int = 10_000) {
-        self.init(capacity: capacity, clock: .system)
-    }
-
-    package init(capacity: Int = 10_000, clock: WallClock) {
-        self.capacity = max(1, capacity)
-        self.clock = clock
-    }
-
-    public func issue(_ purpose: ChallengePurpose) async throws -> Challenge {
-        let challenge = Challenge(purpose, at: clock.timestamp)
-        let digest = Challenge.digest(challenge.token)
-        let now = clock.now
-        state.withLock { state in
-            let expired = state.order.prefix { $0.expiresAt <= now }.count
-            let leaving = max(expired, state.order.count - capacity + 1, 0)
-            for (digest, _) in state.order.prefix(leaving) { state.entries[digest] = nil }
-            state.order.removeFirst(leaving)
-            state.entries[digest] = Entry(purpose: purpose, expiresAt: challenge.expiresAt)
-            state.order.append((digest, challenge.expiresAt))
-        }
-        return challenge
-    }
-
-    public func consume(_ token: String, for purpose: ChallengePurpose) async throws -> Bool {
-        let entry = state.withLock { $0.entries.removeValue(forKey: Challenge.digest(token)) }
-        guard let entry else { return false }
-        return entry.purpose == purpose && clock.now < entry.expiresAt
-    }
-}
-
 /// Challenges in a database, for servers of one or several processes.
 public struct DatabaseChallengeStore: ChallengeStore {
     private let database: any SQLDatabase
@@ -135,20 +82,12 @@ public struct DatabaseChallengeStore: ChallengeStore {
     public static let migrations = [
         SQLMigration(
             "latchkey challenges 1",
-            sqlite: """
-                CREATE TABLE latchkey_challenge (
-                    digest BLOB PRIMARY KEY NOT NULL,
-                    purpose TEXT NOT NULL,
-                    expires_at REAL NOT NULL
-                ) STRICT, WITHOUT ROWID;
-                CREATE INDEX latchkey_challenge_expiry ON latchkey_challenge (expires_at);
-                """,
-            postgreSQL: """
+            tables: """
                 CREATE TABLE latchkey_challenge (
                     digest BYTEA PRIMARY KEY NOT NULL,
                     purpose TEXT NOT NULL,
                     expires_at DOUBLE PRECISION NOT NULL
-                );
+                ) STRICT, WITHOUT ROWID;
                 CREATE INDEX latchkey_challenge_expiry ON latchkey_challenge (expires_at);
                 """)
     ]

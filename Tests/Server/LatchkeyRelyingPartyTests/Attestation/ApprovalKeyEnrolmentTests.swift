@@ -9,13 +9,14 @@ import Testing
 @Suite("Enrolment of approval keys") struct ApprovalKeyEnrolmentTests {
     private let rig = AttestationRig()
     private let time = SettableClock(stoppedAt: AttestationRig.time)
-    private let challenges: MemoryChallengeStore
+    private let challenges: DatabaseChallengeStore
     private let registry: DatabaseApprovalKeyRegistry
 
     init() async throws {
-        challenges = MemoryChallengeStore(clock: time.clock)
-        registry = DatabaseApprovalKeyRegistry(
-            try await TestDatabase.open(DatabaseApprovalKeyRegistry.migrations), clock: time.clock)
+        let database = try await TestDatabase.open(
+            DatabaseApprovalKeyRegistry.migrations + DatabaseChallengeStore.migrations)
+        challenges = DatabaseChallengeStore(database, clock: time.clock)
+        registry = DatabaseApprovalKeyRegistry(database, clock: time.clock)
     }
 
     private var name: Data { Data(AttestationRig.tpmName(of: rig.approvalArea())) }
