@@ -186,7 +186,7 @@ let server: Room = [
 let serverPrograms: Room = [
     "latchkey-identity": """
     Latchkey LatchkeyJOSE LatchkeyPlatform LatchkeyPostgreSQL LatchkeyRelyingParty
-    LatchkeySQLite ArgumentParser Crypto CryptoExtras JWTKit Logging NIOCore UnixSignals
+    LatchkeySQLite ArgumentParser Crypto CryptoExtras Logging NIOCore UnixSignals
     Hummingbird HummingbirdCore ServiceLifecycle
     """
 ]

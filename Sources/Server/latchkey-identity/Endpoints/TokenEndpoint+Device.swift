@@ -89,7 +89,7 @@ extension TokenEndpoint {
             let session = try await services.grants.insert(
                 grant, provenBy: .biometric(device), tokens: tokens, keyProof: proof)
         else { throw OAuthError.invalidGrant("InvalidCredentials") }
-        return try await response(tokens, of: session)
+        return try response(tokens, of: session)
     }
 
     /// The audience that a request must name; nil if the configuration does not require one.
@@ -175,6 +175,6 @@ extension TokenEndpoint {
         else { throw OAuthError.invalidGrant("the user may not log in") }
         let released = try await shares(permitted)
         try await locker.registry.recordUse(of: enrolment, at: services.clock.now)
-        return try await response(tokens, of: session, levelShares: released)
+        return try response(tokens, of: session, levelShares: released)
     }
 }

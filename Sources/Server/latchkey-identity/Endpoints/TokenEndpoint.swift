@@ -94,18 +94,18 @@ struct TokenEndpoint: Sendable {
     func response(
         _ tokens: NewTokens, of session: Session, nonce: String? = nil,
         levelShares: [String: String]? = nil
-    ) async throws -> Response {
+    ) throws -> Response {
         let hasIDToken = session.grant.scopes.contains(Scope.openID) && session.grant.hasUser
         return try .json(
             TokenResponse(
                 tokens, of: session,
-                idToken: hasIDToken ? try await idToken(of: session, nonce: nonce) : nil,
+                idToken: hasIDToken ? try idToken(of: session, nonce: nonce) : nil,
                 levelShares: levelShares))
     }
 
-    func idToken(of session: Session, nonce: String?) async throws -> String {
+    func idToken(of session: Session, nonce: String?) throws -> String {
         let (user, grant, now) = (session.user, session.grant, services.clock.seconds)
-        return try await services.signer.sign(
+        return try services.signer.sign(
             IDToken(
                 issuer: try services.issuer, audience: [grant.clientID], subject: user.id,
                 issuedAt: now,
@@ -155,7 +155,7 @@ struct TokenEndpoint: Sendable {
             : try await services.grants.insert(
                 grant, provenBy: .password, tokens: tokens, keyProof: proof, from: code)
         guard let session = opened else { throw invalidCode }
-        return try await response(tokens, of: session, nonce: code.nonce)
+        return try response(tokens, of: session, nonce: code.nonce)
     }
 
     /// The refresh token grant (RFC 6749 section 6) with rotation.
@@ -183,7 +183,7 @@ struct TokenEndpoint: Sendable {
                 session, replacing: refreshToken, with: tokens, deviceInfo: deviceInfo,
                 idleTimeout: client.refreshTokenIdleTimeout)
         else { throw invalidToken }
-        return try await response(tokens, of: session)
+        return try response(tokens, of: session)
     }
 
     /// Issues a new ID token for a valid session.
@@ -193,7 +193,7 @@ struct TokenEndpoint: Sendable {
             session.grant.clientID == client.id,
             session.grant.hasUser
         else { throw OAuthError(status: 401, "invalid_grant", "valid session is required") }
-        return try .json(["id_token": try await idToken(of: session, nonce: nil)])
+        return try .json(["id_token": try idToken(of: session, nonce: nil)])
     }
 }
 

@@ -1,5 +1,4 @@
 import FoundationEssentials
-import JWTKit
 import LatchkeyJOSE
 import LatchkeyRelyingParty
 
@@ -8,40 +7,32 @@ import LatchkeyRelyingParty
 /// so that a change of the algorithm does not invalidate tokens.
 struct IDTokenSigner: Sendable {
     /// The public keys, as in the key set.
-    let published: [LatchkeyJOSE.JWK]
-    private let kid: String
-    private let keys = JWTKeyCollection()
+    let published: [JWK]
+    private let key: SigningKey
 
     /// Loads the keys. Creates the key of the algorithm on first use.
     ///
     /// - Throws: ``ConfigurationError`` if the key file is missing or a wrong one.
     init(_ algorithm: SigningKey.Algorithm, secrets: SecretStore) async throws {
-        var published: [LatchkeyJOSE.JWK] = []
+        var published: [JWK] = []
         // The others first, so that a wrong key file is refused before a key is stored.
         for other in SigningKey.Algorithm.allCases where other != algorithm {
             guard let der = try await secrets.privateKey(Self.name(other)) else { continue }
             let key = try SecretStore.reading(Self.name(other)) { try SigningKey(other, der: der) }
-            try await key.add(to: keys)
             published.append(key.jwk)
         }
         let der = try await secrets.privateKey(Self.name(algorithm)) {
             try SigningKey(algorithm).der
         }
-        let key = try SecretStore.reading(Self.name(algorithm)) {
-            try SigningKey(algorithm, der: der)
-        }
-        try await key.add(to: keys)
+        key = try SecretStore.reading(Self.name(algorithm)) { try SigningKey(algorithm, der: der) }
         self.published = published + [key.jwk]
-        kid = key.kid
     }
 
     private static func name(_ algorithm: SigningKey.Algorithm) -> String {
         "signing key \(algorithm.rawValue)"
     }
 
-    func sign(_ token: IDToken) async throws -> String {
-        try await keys.sign(token, kid: JWKIdentifier(string: kid))
-    }
+    func sign(_ token: IDToken) throws -> String { try key.sign(token) }
 
     /// The claims of a token that this server signed, expired or not.
     func verify(_ text: String) -> IDToken? {
@@ -53,7 +44,7 @@ struct IDTokenSigner: Sendable {
 }
 
 /// The claims of an ID token (OpenID Connect Core section 2), including Authgear's.
-struct IDToken: JWTPayload {
+struct IDToken: Codable, Sendable {
     /// Seconds from the issue.
     static let lifetime = 300
 
@@ -86,7 +77,4 @@ struct IDToken: JWTPayload {
 
     /// The grant of the session for which the token was issued.
     var grantID: String? { LoginGrant.id(ofSession: sessionID) }
-
-    /// JWTKit only signs; ``IDTokenSigner/verify(_:)`` verifies.
-    func verify(using algorithm: some JWTAlgorithm) {}
 }

@@ -1,7 +1,6 @@
 import Crypto
 import CryptoExtras
 import FoundationEssentials
-import JWTKit
 import Latchkey
 import LatchkeyJOSE
 
@@ -15,7 +14,7 @@ struct SigningKey: Sendable {
     }
 
     /// The public key, as in the key set.
-    let jwk: LatchkeyJOSE.JWK
+    let jwk: JWK
     /// The key ID: 16 bytes of the public key's SHA-256 digest in base64url.
     let kid: String
     private let material: Material
@@ -42,16 +41,16 @@ struct SigningKey: Sendable {
 
     private init(material: Material) throws {
         self.material = material
-        var jwk: LatchkeyJOSE.JWK
+        var jwk: JWK
         let publicKey: Data
         switch material {
         case .es256(let key):
             let point = try PublicKey(x963Representation: key.publicKey.x963Representation)
-            jwk = LatchkeyJOSE.JWK(point)
+            jwk = JWK(point)
             publicKey = key.publicKey.derRepresentation
         case .rs256(let key):
             let numbers = try key.publicKey.getKeyPrimitives()
-            jwk = LatchkeyJOSE.JWK(
+            jwk = JWK(
                 rsaModulus: numbers.modulus, exponent: numbers.publicExponent, kid: nil)
             publicKey = key.publicKey.derRepresentation
         }
@@ -72,15 +71,18 @@ struct SigningKey: Sendable {
         return SecretBytes(bytes)
     }
 
-    /// Adds the key under its ID.
-    func add(to keys: JWTKeyCollection) async throws {
-        let kid = JWKIdentifier(string: kid)
-        switch material {
-        case .es256(let key):
-            await keys.add(ecdsa: try ECDSA.PrivateKey<P256>(backing: key), kid: kid)
-        case .rs256(let key):
-            await keys.add(
-                rsa: try Insecure.RSA.PrivateKey(backing: key), digestAlgorithm: .sha256, kid: kid)
-        }
+    /// A JSON Web Token with these claims (RFC 7515 section 7.1, RFC 7518 sections 3.3 and 3.4).
+    func sign(_ claims: some Encodable) throws -> String {
+        let header = ["alg": jwk.alg, "kid": kid, "typ": "JWT"]
+        let signed = try [CanonicalJSON.encode(header), CanonicalJSON.encode(claims)]
+            .map { Base64URL.encode($0) }.joined(separator: ".")
+        let digest = SHA256.hash(data: Data(signed.utf8))
+        let signature =
+            switch material {
+            case .es256(let key): try key.signature(for: digest).rawRepresentation
+            case .rs256(let key):
+                try key.signature(for: digest, padding: .insecurePKCS1v1_5).rawRepresentation
+            }
+        return "\(signed).\(Base64URL.encode(signature))"
     }
 }
