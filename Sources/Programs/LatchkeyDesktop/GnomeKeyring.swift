@@ -59,6 +59,16 @@ package struct GnomeKeyring: Sendable {
         return found.starts(with: Self.clearTextStart) ? .clearText : .unknown
     }
 
+    /// Checks what ``unlock(_:until:)`` needs: an encrypted login keyring, and its daemon.
+    ///
+    /// - Throws: As ``unlock(_:until:)``.
+    package func check() throws(CommonError) {
+        try checkFile()
+        guard UNIXSocketAddress(path: socket)?.isServed == true else {
+            throw Self.described(.absent)
+        }
+    }
+
     /// Opens the keyring. While it is open, this tests a secret: the keyring stays open.
     ///
     /// - Parameters:

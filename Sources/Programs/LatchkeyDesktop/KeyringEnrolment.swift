@@ -28,27 +28,18 @@ package struct KeyringEnrolment: Sendable {
         (self.service, self.keyring) = (service, keyring)
     }
 
-    /// Whether enabling needs the PIN: without a record that the PIN and this password open.
-    ///
-    /// - Parameter password: The login password, which the caller has checked.
-    package func needsPIN(password: SecretBytes) throws(CommonError) -> Bool {
-        guard let record = try service.status().record, record.isSealed else { return true }
-        return try !opensRecord(password)
-    }
-
     /// Makes the record's secret the keyring's.
     ///
     /// - Parameters:
     ///   - password: The login password, which the caller has checked.
-    ///   - pin: The user's PIN; nil if ``needsPIN(password:)`` is false.
+    ///   - pin: The user's PIN, which is needed unless the PIN and this password open a record.
     /// - Throws: `CommonError`: `wrongProof` if the login password does not open the keyring,
     ///   `wrongState` if neither it nor the secret does, and the errors of both parts. The record
     ///   stays, so that the next run continues.
-    package func enable(password: SecretBytes, pin: PIN?) throws(CommonError) -> Outcome {
+    package func enable(password: SecretBytes, pin: PIN) throws(CommonError) -> Outcome {
         if let record = try service.status().record {
             return try resume(record, password: password, pin: pin)
         }
-        guard let pin else { throw Self.changedMeanwhile }
         // Before anything is stored: a keyring with another password cannot be changed.
         guard try keyring.unlock(password, until: deadline) == .done else {
             throw CommonError(
@@ -68,7 +59,7 @@ package struct KeyringEnrolment: Sendable {
     /// Stores the key of a KWallet, which keeps its own password: the login password.
     ///
     /// - Parameter key: As ``KWallet/key(password:salt:)`` derives it from the login password.
-    package func enableWallet(key: SecretBytes, password: SecretBytes, pin: PIN?)
+    package func enableWallet(key: SecretBytes, password: SecretBytes, pin: PIN)
         throws(CommonError) -> Outcome
     {
         try keep(key, .kwallet, password, pin)
@@ -76,7 +67,7 @@ package struct KeyringEnrolment: Sendable {
 
     /// Lets the PIN sign in without a keyring. A random secret, which opens nothing, takes the place
     /// of a keyring's: the login password must open it once at a sign-in.
-    package func enableWithoutKeyring(password: SecretBytes, pin: PIN?) throws(CommonError)
+    package func enableWithoutKeyring(password: SecretBytes, pin: PIN) throws(CommonError)
         -> Outcome
     {
         let kind = KeyringKind.withoutKeyring
@@ -85,7 +76,7 @@ package struct KeyringEnrolment: Sendable {
 
     /// Stores a secret without a change of a keyring.
     private func keep(
-        _ secret: SecretBytes, _ kind: KeyringKind, _ password: SecretBytes, _ pin: PIN?
+        _ secret: SecretBytes, _ kind: KeyringKind, _ password: SecretBytes, _ pin: PIN
     ) throws(CommonError) -> Outcome {
         if let existing = try service.status().record {
             guard existing.kind == kind else { throw Self.otherKind(existing.kind) }
@@ -97,7 +88,6 @@ package struct KeyringEnrolment: Sendable {
             }
             return try complete(record, password: password, pin: pin)
         }
-        guard let pin else { throw Self.changedMeanwhile }
         let generation = try service.enrol(kind, secret: secret, password: password, pin: pin)
         try service.activate(generation: generation)
         return .done
@@ -115,16 +105,16 @@ package struct KeyringEnrolment: Sendable {
 
     /// Adds a copy under the login password if it was changed without the record: the PIN opens the
     /// secret.
-    private func follow(_ record: SignInStatus.Record, _ password: SecretBytes, _ pin: PIN?)
+    private func follow(_ record: SignInStatus.Record, _ password: SecretBytes, _ pin: PIN)
         throws(CommonError) -> SignInStatus.Record
     {
-        guard let pin, record.isSealed, try !opensRecord(password) else { return record }
+        guard record.isSealed, try !opensRecord(password) else { return record }
         _ = try service.renew(password: password, pin: pin)
         guard let followed = try service.status().record else { throw Self.changedMeanwhile }
         return followed
     }
 
-    private func resume(_ existing: SignInStatus.Record, password: SecretBytes, pin: PIN?)
+    private func resume(_ existing: SignInStatus.Record, password: SecretBytes, pin: PIN)
         throws(CommonError) -> Outcome
     {
         try checkKind(existing)
@@ -145,12 +135,11 @@ package struct KeyringEnrolment: Sendable {
 
     /// Seals the secret again if the PIN does not open it, for example after the PIN was made anew,
     /// and makes the record active.
-    private func complete(_ record: SignInStatus.Record, password: SecretBytes, pin: PIN?)
+    private func complete(_ record: SignInStatus.Record, password: SecretBytes, pin: PIN)
         throws(CommonError) -> Outcome
     {
         var generation = record.generation
         if !record.isSealed {
-            guard let pin else { throw Self.changedMeanwhile }
             generation = try service.renew(password: password, pin: pin)
         }
         if record.state == .pending { try service.activate(generation: generation) }
@@ -222,7 +211,7 @@ package struct KeyringEnrolment: Sendable {
     }
 
     /// - Parameter kind: Of the record.
-    private static func otherKind(_ kind: KeyringKind) -> CommonError {
+    package static func otherKind(_ kind: KeyringKind) -> CommonError {
         let reason =
             switch kind {
             case .gnome: "Latchkey opens your GNOME keyring"

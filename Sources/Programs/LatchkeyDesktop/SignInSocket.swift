@@ -117,7 +117,7 @@ package struct SignInSocket: SignInClient {
 
     // MARK: Errors
 
-    private static let unexpected = CommonError(
+    package static let unexpected = CommonError(
         code: .failed, reason: "the service gave an answer that this program does not know",
         recovery: "Install the same version of all packages of Latchkey.")
 

@@ -38,15 +38,15 @@ package struct SignInStack: Sendable {
         return lines
     }
 
-    /// Whether the module's file is installed.
-    package var hasModule: Bool {
+    /// Whether a module's file is installed.
+    package func isInstalled(_ module: String = SignInStack.module) -> Bool {
         var directories = ["/lib/security", "/usr/lib/security", "/usr/lib64/security"]
         for library in ["/usr/lib", "/lib"] {
             let names = (try? FileManager.default.contentsOfDirectory(atPath: root + library)) ?? []
             directories += names.filter { $0.hasSuffix("-linux-gnu") }
                 .map { "\(library)/\($0)/security" }
         }
-        return directories.contains { access("\(root)\($0)/\(Self.module)", F_OK) == 0 }
+        return directories.contains { access("\(root)\($0)/\(module)", F_OK) == 0 }
     }
 
     /// A service whose stack has a sign-in module, the first that exists: Debian's generated file,

@@ -140,9 +140,6 @@ struct KeyringEnrolmentTests {
                 record.sealed = nil
                 record.state = state
                 _ = try world.service.store.write(record)
-                #expect(throws: CommonError.of(.conflict)) {
-                    try world.enrolment.enable(password: Self.password, pin: nil)
-                }
                 #expect(try Self.enable(world) == .continued)
                 #expect(try world.record?.sealed == [2])
                 #expect(try world.record?.state == .active)
@@ -154,11 +151,6 @@ struct KeyringEnrolmentTests {
         try await Self.withWorld { world in
             _ = try Self.enable(world)
             let new = SecretBytes("new password".utf8)
-            #expect(try !world.enrolment.needsPIN(password: Self.password))
-            #expect(try world.enrolment.needsPIN(password: new))
-            #expect(throws: CommonError.of(.wrongProof)) {
-                try world.enrolment.enable(password: new, pin: nil)
-            }
             let pin = try SignInServiceDouble.pin.get()
             #expect(try world.enrolment.enable(password: new, pin: pin) == .continued)
             #expect(try world.record?.open(password: Self.password) != nil, "it was not removed")
@@ -214,7 +206,7 @@ struct KeyringEnrolmentTests {
         let service = try SignInServiceDouble()
         let enrolment = KeyringEnrolment(service: service, keyring: try KeyringUser().keyring)
         let pin = try SignInServiceDouble.pin.get()
-        func enable(_ pin: PIN?, with password: SecretBytes = Self.password) throws
+        func enable(with password: SecretBytes = Self.password) throws
             -> KeyringEnrolment.Outcome
         {
             try enrolment.enableWithoutKeyring(password: password, pin: pin)
@@ -222,14 +214,14 @@ struct KeyringEnrolmentTests {
         var kills = 0
         while true {
             service.kill(after: kills)
-            let outcome = Result { try enable(pin) }
+            let outcome = Result { try enable() }
             service.kill(after: nil)
             if case .success(let outcome) = outcome {
                 #expect(outcome == .done)
                 break
             }
             let isStored = try service.status().record != nil
-            #expect(try enable(pin) == (isStored ? .continued : .done))
+            #expect(try enable() == (isStored ? .continued : .done))
             #expect(try service.status().record?.state == .active)
             _ = try enrolment.disable(password: Self.password)
             kills += 1
@@ -237,7 +229,7 @@ struct KeyringEnrolmentTests {
         // The record, and the activation.
         #expect(kills == 2)
         #expect(try service.status().record?.kind == .withoutKeyring)
-        #expect(try enable(nil) == .unchanged)
+        #expect(try enable() == .unchanged)
         #expect(throws: CommonError.of(.wrongState)) {
             try enrolment.enable(password: Self.password, pin: pin)
         }
@@ -249,8 +241,7 @@ struct KeyringEnrolmentTests {
             try enrolment.recoveryText(password: Self.password)
         }
         let new = SecretBytes("new password".utf8)
-        #expect(throws: CommonError.of(.wrongProof)) { try enable(nil, with: new) }
-        #expect(try enable(pin, with: new) == .continued)
+        #expect(try enable(with: new) == .continued)
         #expect(try enrolment.disable(password: new) == .done)
         #expect(try service.status().record == nil)
     }
@@ -269,7 +260,7 @@ struct KeyringEnrolmentTests {
         // The wallet's password was changed, for example in KDE's settings.
         #expect(throws: CommonError.of(.wrongState)) {
             try enrolment.enableWallet(
-                key: .random(count: 56), password: Self.password, pin: nil)
+                key: .random(count: 56), password: Self.password, pin: pin)
         }
         #expect(throws: CommonError.of(.wrongState)) {
             try enrolment.recoveryText(password: Self.password)

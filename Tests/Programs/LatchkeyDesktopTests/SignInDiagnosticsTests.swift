@@ -64,6 +64,19 @@ import Testing
         #expect(complete.finding.contains("pam_latchkey.so, pam_unix.so"))
     }
 
+    /// The profiles of both exclude each other.
+    @Test func `fingers of other users that this profile turned off are named`() throws {
+        let files = [
+            Self.module: "", "lib/x86_64-linux-gnu/security/pam_fprintd.so": "",
+            "etc/pam.d/common-auth": Self.on,
+        ]
+        let check = try Self.check(files)
+        #expect(check.state == .ok && check.finding.contains("pam_fprintd.so is installed and off"))
+        let both = "auth sufficient pam_fprintd.so\n" + Self.on
+        let used = try Self.check(files.merging(["etc/pam.d/common-auth": both]) { $1 })
+        #expect(!used.finding.contains("is installed and off"), "\(used.finding)")
+    }
+
     @Test func `lines of other modules that prompt again or hide the password are found`() throws {
         let cases: [([String: String], String)] = [
             (

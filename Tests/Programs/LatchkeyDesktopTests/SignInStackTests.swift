@@ -70,12 +70,13 @@ import Testing
         defer { withExtendedLifetime(directory) {} }
         #expect(stack.walletLines.map(\.type) == ["auth", "session"])
         #expect(stack.gdmUsesFprintd == true)
-        #expect(stack.hasModule)
+        #expect(stack.isInstalled())
+        #expect(!stack.isInstalled("pam_fprintd.so"))
         let (other, empty) = try Self.machine(["etc/hostname": "x"])
         defer { withExtendedLifetime(other) {} }
         #expect(empty.walletLines.isEmpty)
         #expect(empty.gdmUsesFprintd == nil)
-        #expect(!empty.hasModule)
+        #expect(!empty.isInstalled())
         #expect(empty.commonService == nil)
     }
 }

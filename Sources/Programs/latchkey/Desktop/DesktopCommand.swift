@@ -42,8 +42,8 @@ extension DesktopCommand {
             commandName: "enable",
             abstract: "Let your PIN sign in, and the TPM keep the keyring's secret.",
             discussion: """
-                Asks for your login password and your PIN. Without a terminal, the first line of standard input is the login \
-                password. Run it in your desktop session; on a machine without a keyring, in any session with --keyring none. \
+                First names everything that is missing, then asks for your login password and your PIN. Without a terminal, \
+                the first line of standard input is the login password. Run it in your desktop session; on a machine without a keyring, in any session with --keyring none. \
                 After an interruption, run it again: it continues. The PIN must have only digits, because a sign-in takes any \
                 other text as the password.
                 """)
@@ -56,14 +56,9 @@ extension DesktopCommand {
 
         func perform(in context: CommandContext) async throws -> BriefReport {
             let session = try DesktopSession(context)
-            try session.checkAccount()
-            let status = try await session.status()
-            for warning in session.stackWarnings { context.console.warn(warning) }
-            if keyring == .kwallet { try session.checkWalletLines() }
-            if keyring == .gnome, status.record == nil, session.keyring.file == .absent {
-                throw Self.noKeyring
-            }
+            let status = try await session.checkedStatus(for: keyring.kind)
             let password = try await session.input.password()
+            let pin = try await session.pin()
             try await session.check(password)
             if password.isPIN {
                 context.console.warn(
@@ -71,10 +66,6 @@ extension DesktopCommand {
                         + "another password.")
             }
             let (kind, enrolment, wallet) = (keyring.kind, session.enrolment, session.wallet)
-            let needsPIN = try await session.blocking { () throws(CommonError) in
-                try enrolment.needsPIN(password: password)
-            }
-            let pin = needsPIN ? try await session.pin(status) : nil
             let outcome = try await session.blocking { () throws(CommonError) in
                 switch kind {
                 case .gnome: return try enrolment.enable(password: password, pin: pin)
@@ -89,12 +80,6 @@ extension DesktopCommand {
                 ["enabled": .bool(true), "keyring": .string(kind.description)],
                 text: Self.text(kind, outcome, isAllowed: status.isAllowed))
         }
-
-        private static let noKeyring = CommonError.notFound(
-            "you have no GNOME keyring",
-            recovery:
-                "Sign in to the desktop with your login password once, so that it is created; or, for the sign-in alone, "
-                + "use --keyring none.")
 
         private static func text(
             _ kind: KeyringKind, _ outcome: KeyringEnrolment.Outcome, isAllowed: Bool

@@ -47,34 +47,77 @@ struct DesktopSession: Sendable {
         return try await blocking { () throws(CommonError) in try service.status() }
     }
 
-    /// Refuses accounts whose home is encrypted with the password: a PIN cannot mount it.
-    func checkAccount() throws(CommonError) {
+    /// Finds everything that keeps the sign-in from being enabled, before the first question, and
+    /// warns of everything else.
+    ///
+    /// - Throws: `CommonError` with all obstacles.
+    func checkedStatus(for kind: KeyringKind) async throws(CommonError) -> SignInStatus {
+        var obstacles = account.map { [$0] } ?? []
+        let findings = SignInDiagnostics().findings()
+        for finding in findings {
+            if finding.isObstacle(to: kind) {
+                obstacles.append(finding.error)
+            } else {
+                context.console.warn("\(finding.sentence) \(finding.advice)")
+            }
+        }
+        var found: SignInStatus?
+        do throws(CommonError) { found = try await status() } catch {
+            if !findings.contains(where: { $0.kind == .silentService }) { obstacles.append(error) }
+        }
+        if let found {
+            if !found.hasPIN { obstacles.append(.noPIN) }
+            if let other = found.record?.kind, other != kind {
+                obstacles.append(KeyringEnrolment.otherKind(other))
+            }
+        }
+        obstacles += keyringObstacles(for: kind, isNew: found?.record == nil)
+        guard let found, obstacles.isEmpty else { throw Self.joined(obstacles) }
+        return found
+    }
+
+    /// A home that is encrypted with the password: a PIN cannot mount it.
+    private var account: CommonError? {
         let marks = ["/var/lib/systemd/home/\(name).identity", "\(place.home)/.identity"]
-        guard marks.contains(where: { access($0, F_OK) == 0 }) else { return }
-        throw .unsupported(
+        guard marks.contains(where: { access($0, F_OK) == 0 }) else { return nil }
+        return .unsupported(
             "systemd-homed encrypts your home with your password, so a PIN cannot open it",
             recovery: "Sign in with your password.")
     }
 
-    /// What the PAM stack needs besides a PIN, as warnings.
-    var stackWarnings: [String] {
-        let modules = SignInStack().modulesNeedingPassword
-        guard !modules.isEmpty else { return [] }
-        return [
-            "The sign-in uses \(modules.joined(separator: ", ")), which need the login password: after a PIN, what they "
-                + "open stays closed."
-        ]
+    private func keyringObstacles(for kind: KeyringKind, isNew: Bool) -> [CommonError] {
+        var obstacles: [CommonError] = []
+        do throws(CommonError) {
+            switch kind {
+            case .gnome: try keyring.check()
+            case .kwallet: _ = try wallet.salt()
+            case .withoutKeyring: break
+            }
+        } catch {
+            let hasOther = kind == .gnome && isNew && error.code == .notFound
+            obstacles.append(
+                hasOther
+                    ? error.with(
+                        recovery: error.recoveryAction.then(
+                            "Or, for the sign-in alone, use --keyring none."))
+                    : error)
+        }
+        if kind == .kwallet, KWallet.installedDaemon == nil {
+            obstacles.append(
+                .unsupported(
+                    "there is no wallet daemon", recovery: "Install KDE's wallet daemon."))
+        }
+        return obstacles
     }
 
-    /// Refuses while pam_kwallet5 would ask for the password again after a PIN.
-    func checkWalletLines() throws(CommonError) {
-        let lines = SignInStack().walletLines
-        guard !lines.isEmpty else { return }
-        let places = lines.map { "\($0.file) (\($0.type))" }.joined(separator: ", ")
-        throw CommonError(
-            code: .wrongState,
-            reason: "pam_kwallet5 asks for the password again after a PIN: \(places)",
-            recovery: "Remove these lines as root; pam_latchkey then opens the wallet for both.")
+    /// One error with the reasons and the next steps of all.
+    private static func joined(_ errors: [CommonError]) -> CommonError {
+        guard errors.count > 1 else { return errors.first ?? SignInSocket.unexpected }
+        return CommonError(
+            code: .wrongState, reason: errors.map(\.reason).joined(separator: "; "),
+            recovery: errors.dropFirst().reduce(errors[0].recoveryAction) {
+                $0.then($1.recoveryAction)
+            })
     }
 
     /// Checks the login password with the system's helper.
@@ -92,12 +135,8 @@ struct DesktopSession: Sendable {
 
     /// Asks for the user's PIN.
     ///
-    /// - Throws: `CommonError`: `passcodeNotSet` without a PIN in the TPM, `unsupported` for a PIN
-    ///   that a sign-in would take as a password.
-    func pin(_ status: SignInStatus) async throws(CommonError) -> PIN {
-        guard status.hasPIN else {
-            throw .noPIN
-        }
+    /// - Throws: `CommonError`: `unsupported` for a PIN that a sign-in would take as a password.
+    func pin() async throws(CommonError) -> PIN {
         let pin = try await context.presence.givenPIN(
             PINRequest(purpose: .current, context: context.prompt("enable the sign-in")))
         let isPIN = pin.withUnsafeBytes { Self.isPIN($0) }

@@ -4,7 +4,7 @@ import LatchkeyTestSupport
 import Testing
 
 /// A machine in a mount namespace: its own /run, the account `lab` with the password
-/// `login-password`, a service of the sign-in in Python, gnome-keyring-daemon, and the built tool.
+/// `login-password`, the profiles of PAM, a service of the sign-in in Python, gnome-keyring-daemon, and the built tool.
 struct DesktopMachine {
     /// Speaks the service's protocol, with the PIN 123456 and its record in memory.
     private static let service = """
@@ -55,6 +55,9 @@ struct DesktopMachine {
         echo "lab:x:6101:6101::$1/home:/bin/bash" >> passwd; echo "lab:x:6101:" >> group
         echo "lab:$(openssl passwd -6 login-password):19000:0:99999:7:::" >> shadow
         for file in passwd group shadow; do mount --bind $file /etc/$file; done
+        modules=$(dirname /usr/lib/*-linux-gnu/security/pam_unix.so); mkdir pam security
+        cp -a /etc/pam.d/. pam; cp -a "$modules/." security; touch security/pam_latchkey.so; cp common-auth pam
+        mount --bind pam /etc/pam.d; mount --bind security "$modules"
         python3 service.py & service=$!
         until [ -S /run/latchkey/login ]; do sleep 0.02; done
         chmod 711 .
@@ -78,15 +81,27 @@ struct DesktopMachine {
         kill $daemon
         """
 
+    private static let profiles = """
+        auth [success=2 default=ignore] pam_latchkey.so
+        auth [success=1 default=ignore] pam_unix.so try_first_pass
+        auth requisite pam_deny.so
+        auth required pam_permit.so
+        auth optional pam_latchkey.so learn
+
+        """
+
     /// Runs commands of a shell as the user: `desktop` is `latchkey desktop`. Then those of root.
+    ///
+    /// - Parameter auth: The lines of common-auth.
     static func run(
-        keyringPassword: String = "login-password", _ commands: String, asRoot last: String = ""
+        keyringPassword: String = "login-password", auth: String = profiles, _ commands: String,
+        asRoot last: String = ""
     ) async throws -> String {
         let directory = try TemporaryDirectory()
         defer { withExtendedLifetime(directory) {} }
         let files = [
             "service.py": service, "user.sh": user, "commands.sh": commands, "root.sh": last,
-            "keyring-password": keyringPassword,
+            "keyring-password": keyringPassword, "common-auth": auth,
         ]
         for (name, text) in files {
             try Data(text.utf8).write(to: directory.url.appending(path: name))
