@@ -32,6 +32,8 @@ package struct RateLimit<Key: Hashable> {
         return true
     }
 
+    package mutating func forget(_ key: Key) { times[key] = nil }
+
     private mutating func forgetOldKeys(at now: ContinuousClock.Instant) {
         times = times.filter { _, times in times.contains { now - $0 < period } }
         // The search takes time in proportion to the number of keys, so it must be rare.

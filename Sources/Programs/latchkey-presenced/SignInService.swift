@@ -33,6 +33,8 @@ actor SignInService {
     private var byPeer = RateLimit<UInt32>(120, in: .seconds(60))
     private var byTarget = RateLimit<Target>(30, in: .seconds(60))
     private var passwords = RateLimit<Target>(6, in: .seconds(60))
+    /// Since the last finger that matched: a program must not keep the reader.
+    private var fingers = RateLimit<Target>(3, in: .seconds(60))
 
     /// Another user's requests about a target must not use up root's.
     private struct Target: Hashable {
@@ -178,11 +180,14 @@ actor SignInService {
         of user: UInt32, by peer: PeerCredentials, in program: Program,
         onTouch: @escaping @Sendable () -> Void
     ) async -> SecretBytes {
-        guard await place(of: peer, for: user) == .here else { return .line("none") }
+        let target = Target(user: user, isByRoot: peer.user == 0)
+        guard await place(of: peer, for: user) == .here, fingers.admit(target, at: .now) else {
+            return .line("none")
+        }
         switch await presence.verifyForSignIn(user, peer.process, program, onTouch: onTouch) {
         case .notMatched: return .line("no")
         case .none: return .line("none")
-        case .matched: break
+        case .matched: fingers.forget(target)
         }
         // The permission, or the person at the machine, may have gone during the wait.
         let after = await place(of: peer, for: user)

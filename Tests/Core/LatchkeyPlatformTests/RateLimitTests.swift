@@ -18,6 +18,14 @@ struct RateLimitTests {
         #expect(further == [false, true, false, true])
     }
 
+    @Test func `a key that is forgotten begins again`() {
+        var limit = RateLimit<UInt32>(1, in: .seconds(60))
+        var answers = [1, 2, 1].map { limit.admit($0, at: start) }
+        limit.forget(1)
+        answers += [1, 2].map { limit.admit($0, at: start) }
+        #expect(answers == [true, true, false, true, false])
+    }
+
     @Test func `keys without recent events are not stored`() {
         var limit = RateLimit<UInt32>(1, in: .seconds(10))
         for key in 0..<100_000 {

@@ -53,6 +53,34 @@ struct FingerSignInTests {
         }
     }
 
+    /// A program must not keep the reader. A finger that matches begins the count again.
+    @Test func `after three fingers that do not match, none is asked for within a minute`()
+        async throws
+    {
+        let reader = try VirtualFingerprintReader.current
+        try await reader.enroll(.rightIndex, as: "mine", for: SignInScene.name)
+        try await SignInScene.with(
+            busAddress: reader.busAddress, prints: reader.printsDirectory
+        ) { scene in
+            try await scene.allow()
+            for finger in ["another", "mine", "another", "another", "another"] {
+                async let answers = scene.ask("auth 1 test -", "finger")
+                try await reader.present(.finger(finger))
+                let answer = finger == "mine" ? "yes" : "no"
+                #expect(try await answers == ["ask pin finger", "touch", answer])
+            }
+            try await scene.check(
+                "auth 1 test -", "finger", answers: ["ask pin finger", "none"])
+            try await scene.check(
+                "auth 1 test -", "pin \(SignInScene.pin)", answers: ["ask pin finger", "yes"])
+            async let own = scene.ask("auth 1 test -", "finger", as: SignInScene.user)
+            try await reader.present(.finger("mine"))
+            #expect(
+                try await own == ["ask pin finger", "touch", "yes"],
+                "programs of the user have a count of their own")
+        }
+    }
+
     /// The screen is locked while the reader waits.
     @Test func `a finger counts only if its place may still ask`() async throws {
         let reader = try VirtualFingerprintReader.current
