@@ -1,3 +1,4 @@
+internal import CPlatform
 internal import Glibc
 
 /// The process at the other end of a UNIX socket, as the kernel recorded it when the connection was
@@ -18,4 +19,21 @@ package struct PeerCredentials: Hashable, Sendable {
         else { return nil }
         (process, user) = (peer.process, peer.user)
     }
+}
+
+/// The process that connected. Until it has ended, its id belongs to no other process, so what the
+/// kernel and other services state about the id is about this one.
+package final class PeerProcess: Sendable {
+    /// Readable after the end of the process.
+    package let descriptor: Int32
+
+    /// - Returns: nil if the process is gone.
+    package init?(of connection: Int32, _ peer: PeerCredentials) {
+        descriptor = latchkey_peer_process(connection, peer.process)
+        guard descriptor >= 0 else { return nil }
+    }
+
+    deinit { close(descriptor) }
+
+    package var hasEnded: Bool { (try? Poll.wait(for: descriptor, POLLIN, until: .now)) != false }
 }

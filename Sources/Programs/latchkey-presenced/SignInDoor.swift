@@ -22,9 +22,12 @@ final class SignInDoor: Sendable {
             guard let peer = PeerCredentials(of: connection),
                 open.add(connection, of: peer.realUser ?? peer.user)
             else { return nil }
+            let process = PeerProcess(of: connection, peer)
             return {
-                SignInConnection(descriptor: connection, peer: peer, service: service, open: open)
-                    .serve()
+                SignInConnection(
+                    descriptor: connection, peer: peer, process: process, service: service,
+                    open: open
+                ).serve()
             }
         }
         guard server.start() else {
@@ -88,6 +91,8 @@ struct SignInConnection {
 
     let descriptor: Int32
     let peer: PeerCredentials
+    /// nil if it is gone.
+    let process: PeerProcess?
     let service: SignInService
     let open: OpenSignIns
 
@@ -101,7 +106,7 @@ struct SignInConnection {
     private func serve(_ request: SignInRequest, for user: UInt32) {
         let (service, peer) = (service, peer)
         guard !request.isForRootOnly || peer.user == 0,
-            run({ await service.admits(peer, for: user, request) }) == true
+            run(untilClosed: false, { await service.admits(peer, for: user, request) }) == true
         else { return }
         if case .auth(let name, let service, let terminal) = request {
             return signIn(user, .init(account: name, service: service, terminal: terminal))
@@ -119,9 +124,9 @@ struct SignInConnection {
 
     private func signIn(_ user: UInt32, _ program: SignInService.Program) {
         let (service, peer) = (service, peer)
-        guard let offer = run({ await service.offer(for: user, to: peer, in: program) }) else {
-            return
-        }
+        // A program that asks waits for the answer itself. Another process may have its id after it.
+        guard isAsking, let offer = run({ await service.offer(for: user, to: peer, in: program) })
+        else { return }
         guard offer.hasPIN || offer.hasFinger else {
             send(.line(offer.line))
             return
@@ -134,9 +139,9 @@ struct SignInConnection {
         _ offer: SignInService.Offer, _ user: UInt32, _ program: SignInService.Program
     ) {
         let (service, peer, descriptor) = (service, peer, descriptor)
-        guard send(.line(offer.line)),
+        guard isAsking, send(.line(offer.line)),
             let line = read(SignInProof.maximumLength, within: Self.promptLimit),
-            let proof = SignInProof(line)
+            let proof = SignInProof(line), isAsking
         else { return }
         let answer: SecretBytes?
         switch proof {
@@ -154,13 +159,16 @@ struct SignInConnection {
                 }
             }
         }
-        if let answer { send(answer) }
+        if let answer, isAsking { send(answer) }
     }
+
+    /// Whether the process that connected still runs.
+    private var isAsking: Bool { process?.hasEnded == false }
 
     /// Waits for an asynchronous call.
     ///
-    /// - Parameter untilClosed: Whether the call is cancelled when the client sends something or
-    ///   leaves; the result is then nil.
+    /// - Parameter untilClosed: Whether the call is cancelled when the client sends something, leaves
+    ///   or ends; the result is then nil.
     private func run<R: Sendable>(
         untilClosed: Bool = true, _ work: @escaping @Sendable () async -> R
     ) -> R? {
@@ -172,7 +180,8 @@ struct SignInConnection {
             result.value.withLock { $0 = value }
             wakeUp.wake()
         }
-        let watched = [(untilClosed ? descriptor : -1, POLLIN)]
+        let watched =
+            untilClosed ? [(descriptor, POLLIN), (process?.descriptor ?? -1, POLLIN)] : []
         let isLeft = (try? Poll.wait(for: watched, until: nil, wakeUp: wakeUp))?.isWoken != true
         guard isLeft else { return result.value.withLock { $0 } }
         task.cancel()

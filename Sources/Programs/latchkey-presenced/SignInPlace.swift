@@ -37,9 +37,9 @@ enum SignInPlace: Hashable, Sendable {
     /// Display managers start workers that belong to no session until the user has signed in.
     private static let displayManagers: Set<Substring> = [
         "gdm.service", "gdm3.service", "sddm.service", "lightdm.service", "greetd.service",
-        "lxdm.service", "slim.service", "xdm.service",
     ]
-    /// Each local user's programs can tell these to ask any user for a proof.
+    /// These unlock a session without a greeter of their own, and each local user's programs can tell
+    /// them to ask any user for a proof.
     private static let openDisplayManagers: Set<Substring> = ["gdm.service", "gdm3.service"]
 
     /// - Parameter sessions: All sessions of the machine.
@@ -75,8 +75,9 @@ enum SignInPlace: Hashable, Sendable {
         if displayManagers.contains(unit) {
             guard !hasRemote else { return .elsewhere }
             let own = sessions.filter(\.isGreeter).map(\.user) + [0, user]
+            let isOpen = openDisplayManagers.contains(unit)
             guard
-                !openDisplayManagers.contains(unit)
+                !isOpen
                     || sessions.allSatisfy({ own.contains($0.user) })
             else { return .elsewhere }
             // It may also serve remote desktops, at a greeter of their own.
@@ -84,8 +85,8 @@ enum SignInPlace: Hashable, Sendable {
             guard greeters.allSatisfy({ !$0.isRemote && !$0.seat.isEmpty }) else {
                 return .elsewhere
             }
-            return greeters.contains(where: \.isAtSeat) || atSeat.contains(where: \.isLocked)
-                ? .here : .elsewhere
+            return greeters.contains(where: \.isAtSeat)
+                || isOpen && atSeat.contains(where: \.isLocked) ? .here : .elsewhere
         }
         // Not the service of polkit's helper (since version 126): every user can connect to its socket
         // and name any user.

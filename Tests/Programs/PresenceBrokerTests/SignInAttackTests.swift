@@ -106,6 +106,52 @@ struct SignInAttackTests {
         }
     }
 
+    /// In the terminal of the user whose password it asks for.
+    @Test(.requires(program: "sudo"), .requires(program: "script"))
+    func `sudo of another user with targetpw may not ask`() async throws {
+        try await SignInScene.with { scene in
+            try await scene.allow()
+            let script = """
+                printf 'Defaults:bin targetpw\\nbin ALL=(ALL) ALL\\n' >> /etc/sudoers
+                exec setpriv --reuid=2 --regid=2 --clear-groups \\
+                    script --quiet --return --command "sudo -k -u \(SignInScene.name) id -u" /dev/null
+                """
+            let outcome = try await scene.pam.run(
+                ["bash", "-c", script], input: [PAMScene.password])
+            #expect(!outcome.text.contains("PIN"), "\(outcome.text)")
+            #expect(
+                outcome.text.split(whereSeparator: \.isNewline).last == "1", "\(outcome.text)")
+        }
+    }
+
+    /// Its ID could belong to a process of another session. It stays a zombie here, so that its ID does
+    /// not.
+    @Test func `after the end of the program that asked, its connection is worth nothing`()
+        async throws
+    {
+        try await SignInScene.with { scene in
+            try await scene.allow()
+            let inner = """
+                import os, socket, sys
+                s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
+                asking = os.getpid()
+                s.sendall(b"auth 1 6461656d6f6e test -\\n"); print(s.recv(100), flush=True)
+                if os.fork(): os._exit(0)
+                while os.getppid() == asking: os.sched_yield()
+                try: s.sendall(b"pin \(SignInScene.pin)\\n"); print(s.recv(100), s.recv(100))
+                except ConnectionError: print("closed")
+                """
+            let outer =
+                "import subprocess, sys; print(subprocess.run(sys.argv[1:], stdout=-1).stdout.decode())"
+            let result = try await HelperProgram.run(
+                "/usr/bin/python3",
+                ["-c", outer, "/usr/bin/python3", "-c", inner, scene.pam.socket])
+            let lines = result.text.split(separator: "\n")
+            #expect(lines.first == "b'ask pin\\n'", "\(result.text)")
+            #expect(["b'' b''", "closed"].contains(lines.last), "\(result.text)")
+        }
+    }
+
     @Test(arguments: [
         ("LockedHint", "true"), ("Remote", "true"), ("Active", "false"), ("State", "'closing'"),
     ])
