@@ -121,6 +121,24 @@ struct SignInAuthorityTests {
         }
     }
 
+    /// The broker finds out that a PIN is set with a wrong attempt of its own.
+    @Test(arguments: [(4, 4), (12, 10)] as [(Int, UInt32)])
+    func `the broker's first look at a PIN keeps the count of earlier attempts`(
+        _ attempts: Int, _ counted: UInt32
+    ) async throws {
+        try await Self.with(allowed: false) { authority, _, _ in
+            try await authority.work { (tpm, store) in
+                let pin = try #require(store.user(Self.user).pin)
+                for _ in 0..<attempts { #expect(try !tpm.holds(Data([1]), pin, store)) }
+            }
+            #expect(try await authority.pinIndex(of: Self.user) != nil)
+            try await authority.work { (tpm, store) in
+                let pin = try #require(store.user(Self.user).pin)
+                #expect(try tpm.count(of: pin, store).failures == counted)
+            }
+        }
+    }
+
     @Test func `a PIN that nobody allowed does not sign in`() async throws {
         try await Self.with(allowed: false) { authority, wire, _ in
             let error = await Scene.error { () async throws(KeystoreError) in

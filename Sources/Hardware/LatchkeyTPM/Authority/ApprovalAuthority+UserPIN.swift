@@ -104,17 +104,21 @@ extension TPM {
             return nil
         }
         guard let initial = pin.initialValue else { return pin }
+        // The wrong PINs of other programs. Not known if the TPM's owner has a password.
+        let earlier = try? count(of: pin, store)
         guard try !holds(initial, pin, store) else { return nil }
         pin.initialValue = nil
         try store.record(user) { [pin] in $0.pin = pin }
-        // The check used an attempt.
-        try reset(pin, store)
+        // The check used an attempt, which stays used if the count before it is not known.
+        if let earlier { try reset(pin, to: earlier.failures, store) }
         return pin
     }
 
     /// Resets the count. The TPM rejects the write if the index was replaced.
-    func reset(_ pin: AuthorityState.UserPIN, _ store: AuthorityStore) throws(TPMError) {
-        try write(pin, to: try NVIndex(unmarshalling: pin.publicArea), store)
+    func reset(
+        _ pin: AuthorityState.UserPIN, to failures: UInt32 = 0, _ store: AuthorityStore
+    ) throws(TPMError) {
+        try write(pin, failures, to: try NVIndex(unmarshalling: pin.publicArea), store)
     }
 
     fileprivate func define(
@@ -130,7 +134,7 @@ extension TPM {
             }
         }
         do {
-            try write(pin, to: unwritten, store)
+            try write(pin, 0, to: unwritten, store)
         } catch {
             try? execute(NVUndefineSpace(unwritten))
             throw error
@@ -138,9 +142,10 @@ extension TPM {
     }
 
     private func write(
-        _ pin: AuthorityState.UserPIN, to index: NVIndex, _ store: AuthorityStore
+        _ pin: AuthorityState.UserPIN, _ failures: UInt32, to index: NVIndex,
+        _ store: AuthorityStore
     ) throws(TPMError) {
-        let count = UserPINCount(failures: 0, limit: ApprovalAuthority.pinLimit)
+        let count = UserPINCount(failures: failures, limit: ApprovalAuthority.pinLimit)
         try withAuthority(store) { (authority) throws(TPMError) in
             let reference = Array(pin.resetReference)
             let policy = PolicyDigest().signed(by: authority.key.name, policyRef: reference)
