@@ -230,7 +230,9 @@ package struct KeyringEnrolment: Sendable {
 
     private static let otherKey = CommonError(
         code: .wrongState, reason: "the stored key of the wallet is that of another password",
-        recovery: "Disable it, then enable it again.")
+        recovery:
+            "First give the wallet your login password in KDE's settings. Then disable the sign-in, and enable it again."
+    )
 
     private static let changedMeanwhile = CommonError.conflict(
         "another program changed the record of this user's keyring")

@@ -305,6 +305,24 @@ struct SignInTests {
         }
     }
 
+    /// The wallet keeps its password until the user changes it in KDE's settings.
+    @Test func `a changed login password keeps the key of a wallet`() async throws {
+        try await SignInScene.with { scene in
+            let key = String(repeating: "7e", count: 56)
+            try await scene.check(
+                "enrol 1 kwallet \(key) \(Self.password) \(SignInScene.pin)", answers: ["done 1"])
+            let new = Self.hexadecimal("new password")
+            try await scene.check("changed 1 \(Self.password) \(new)", answers: ["wait", "done"])
+            let opened = ["wait kwallet", "secret kwallet \(key)"]
+            try await scene.check("learned 1 \(new)", answers: opened)
+            // Root changed it: the PIN adds a copy of the same key.
+            let other = Self.hexadecimal("other")
+            try await scene.check("learned 1 \(other)", answers: ["wait kwallet", "none"])
+            try await scene.check("renew 1 \(other) \(SignInScene.pin)", answers: ["done 5"])
+            try await scene.check("learned 1 \(other)", answers: opened)
+        }
+    }
+
     /// For example, root changed the password.
     @Test func `the PIN adds a copy under a new password, and a sign-in proves it`() async throws {
         try await SignInScene.with { scene in
