@@ -32,13 +32,14 @@ package struct KeyringEnrolment: Sendable {
     ///
     /// - Parameters:
     ///   - password: The login password, which the caller has checked.
-    ///   - pin: The user's PIN, which is needed unless the PIN and this password open a record.
+    ///   - proof: The user's PIN, or that the service asks for a finger. It is used unless there is a
+    ///     record that it and this password open.
     /// - Throws: `CommonError`: `wrongProof` if the login password does not open the keyring,
     ///   `wrongState` if neither it nor the secret does, and the errors of both parts. The record
     ///   stays, so that the next run continues.
-    package func enable(password: SecretBytes, pin: PIN) throws(CommonError) -> Outcome {
+    package func enable(password: SecretBytes, proof: SignInProof) throws(CommonError) -> Outcome {
         if let record = try service.status().record {
-            return try resume(record, password: password, pin: pin)
+            return try resume(record, password: password, proof: proof)
         }
         // Before anything is stored: a keyring with another password cannot be changed.
         guard try keyring.unlock(password, until: deadline) == .done else {
@@ -50,7 +51,7 @@ package struct KeyringEnrolment: Sendable {
         }
         let secret = SecretBytes.random(count: KeyringKind.gnome.secretLength)
         let generation = try service.enrol(
-            .gnome, secret: secret, password: password, pin: pin)
+            .gnome, secret: secret, password: password, proof: proof)
         try take(secret, from: password)
         try service.activate(generation: generation)
         return .done
@@ -59,36 +60,36 @@ package struct KeyringEnrolment: Sendable {
     /// Stores the key of a KWallet, which keeps its own password: the login password.
     ///
     /// - Parameter key: As ``KWallet/key(password:salt:)`` derives it from the login password.
-    package func enableWallet(key: SecretBytes, password: SecretBytes, pin: PIN)
+    package func enableWallet(key: SecretBytes, password: SecretBytes, proof: SignInProof)
         throws(CommonError) -> Outcome
     {
-        try keep(key, .kwallet, password, pin)
+        try keep(key, .kwallet, password, proof)
     }
 
-    /// Lets the PIN sign in without a keyring. A random secret, which opens nothing, takes the place
+    /// Lets the PIN or finger sign in without a keyring. A random secret, which opens nothing, takes the place
     /// of a keyring's: the login password must open it once at a sign-in.
-    package func enableWithoutKeyring(password: SecretBytes, pin: PIN) throws(CommonError)
+    package func enableWithoutKeyring(password: SecretBytes, proof: SignInProof) throws(CommonError)
         -> Outcome
     {
         let kind = KeyringKind.withoutKeyring
-        return try keep(.random(count: kind.secretLength), kind, password, pin)
+        return try keep(.random(count: kind.secretLength), kind, password, proof)
     }
 
     /// Stores a secret without a change of a keyring.
     private func keep(
-        _ secret: SecretBytes, _ kind: KeyringKind, _ password: SecretBytes, _ pin: PIN
+        _ secret: SecretBytes, _ kind: KeyringKind, _ password: SecretBytes, _ proof: SignInProof
     ) throws(CommonError) -> Outcome {
         if let existing = try service.status().record {
             guard existing.kind == kind else { throw Self.otherKind(existing.kind) }
-            let record = try follow(existing, password, pin)
+            let record = try follow(existing, password, proof)
             let stored = try service.release(password: password)
             guard kind == .withoutKeyring || stored == secret else { throw Self.otherKey }
             guard record.state == .pending || !record.isSealed || record != existing else {
                 return .unchanged
             }
-            return try complete(record, password: password, pin: pin)
+            return try complete(record, password: password, proof: proof)
         }
-        let generation = try service.enrol(kind, secret: secret, password: password, pin: pin)
+        let generation = try service.enrol(kind, secret: secret, password: password, proof: proof)
         try service.activate(generation: generation)
         return .done
     }
@@ -103,22 +104,24 @@ package struct KeyringEnrolment: Sendable {
         }
     }
 
-    /// Adds a copy under the login password if it was changed without the record: the PIN opens the
+    /// Adds a copy under the login password if it was changed without the record: the proof opens the
     /// secret.
-    private func follow(_ record: SignInStatus.Record, _ password: SecretBytes, _ pin: PIN)
+    private func follow(
+        _ record: SignInStatus.Record, _ password: SecretBytes, _ proof: SignInProof
+    )
         throws(CommonError) -> SignInStatus.Record
     {
         guard record.isSealed, try !opensRecord(password) else { return record }
-        _ = try service.renew(password: password, pin: pin)
+        _ = try service.renew(password: password, proof: proof)
         guard let followed = try service.status().record else { throw Self.changedMeanwhile }
         return followed
     }
 
-    private func resume(_ existing: SignInStatus.Record, password: SecretBytes, pin: PIN)
+    private func resume(_ existing: SignInStatus.Record, password: SecretBytes, proof: SignInProof)
         throws(CommonError) -> Outcome
     {
         try checkKind(existing)
-        let record = try follow(existing, password, pin)
+        let record = try follow(existing, password, proof)
         let secret = try service.release(password: password)
         let text = KeyringText.hexadecimal(secret)
         if try keyring.unlock(text, until: deadline) != .done {
@@ -130,17 +133,17 @@ package struct KeyringEnrolment: Sendable {
         } else if record.state == .active, record.isSealed, record == existing {
             return .unchanged
         }
-        return try complete(record, password: password, pin: pin)
+        return try complete(record, password: password, proof: proof)
     }
 
     /// Seals the secret again if the PIN does not open it, for example after the PIN was made anew,
     /// and makes the record active.
-    private func complete(_ record: SignInStatus.Record, password: SecretBytes, pin: PIN)
+    private func complete(_ record: SignInStatus.Record, password: SecretBytes, proof: SignInProof)
         throws(CommonError) -> Outcome
     {
         var generation = record.generation
         if !record.isSealed {
-            generation = try service.renew(password: password, pin: pin)
+            generation = try service.renew(password: password, proof: proof)
         }
         if record.state == .pending { try service.activate(generation: generation) }
         return .continued
@@ -148,7 +151,7 @@ package struct KeyringEnrolment: Sendable {
 
     /// Gives the keyring back to the login password, and deletes the record.
     ///
-    /// - Throws: As ``enable(password:pin:)``; `notFound` without a record.
+    /// - Throws: As ``enable(password:proof:)``; `notFound` without a record.
     package func disable(password: SecretBytes) throws(CommonError) -> Outcome {
         guard let record = try service.status().record else {
             throw .notFound(

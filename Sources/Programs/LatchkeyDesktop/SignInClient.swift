@@ -10,15 +10,15 @@ package protocol SignInClient: Sendable {
     ///
     /// - Returns: The record's generation.
     func enrol(
-        _ kind: KeyringKind, secret: SecretBytes, password: SecretBytes, pin: PIN
+        _ kind: KeyringKind, secret: SecretBytes, password: SecretBytes, proof: SignInProof
     ) throws(CommonError) -> UInt64
 
     /// Completes the copies of the record's secret. If the password opens it, it is sealed again,
-    /// under the PIN that the user has now; otherwise the PIN opens it, and a copy under the password
+    /// under the PIN that the user has now or for a finger; otherwise the proof opens it, and a copy under the password
     /// is added.
     ///
     /// - Returns: The record's new generation.
-    func renew(password: SecretBytes, pin: PIN) throws(CommonError) -> UInt64
+    func renew(password: SecretBytes, proof: SignInProof) throws(CommonError) -> UInt64
 
     /// Records that the keyring has the secret.
     func activate(generation: UInt64) throws(CommonError)
@@ -39,8 +39,9 @@ package struct SignInStatus: Hashable, Sendable {
         package let state: SignInRecord.State
         package let kind: KeyringKind
         package let generation: UInt64
-        /// Whether the TPM opens a copy with the PIN that the user has now.
+        /// Whether the TPM opens a copy with the PIN that the user has now, or after a finger alone.
         package let isSealed: Bool
+        package var isForFingerAlone = false
         package let wrap: Wrap
     }
 
@@ -48,7 +49,7 @@ package struct SignInStatus: Hashable, Sendable {
     package let record: Record?
     /// Whether the user has a PIN in the TPM.
     package let hasPIN: Bool
-    /// Whether the present PIN can sign in.
+    /// Whether the present PIN can sign in, or a finger if the record is for a finger alone.
     package let isAllowed: Bool
 
     package init(record: Record?, hasPIN: Bool, isAllowed: Bool) {
@@ -72,11 +73,12 @@ package struct SignInStatus: Hashable, Sendable {
         guard let state = SignInRecord.State(rawValue: words[1]),
             let kind = KeyringKind(name: words[2]),
             let generation = UInt64(words[3]), generation > 0,
-            let isSealed = Self.flag(words[4], "sealed", "absent"),
+            ["sealed", "finger", "absent"].contains(words[4]),
             let wrap = Wrap(rawValue: words[5])
         else { return nil }
         record = Record(
-            state: state, kind: kind, generation: generation, isSealed: isSealed, wrap: wrap)
+            state: state, kind: kind, generation: generation, isSealed: words[4] != "absent",
+            isForFingerAlone: words[4] == "finger", wrap: wrap)
     }
 
     private static func flag(_ word: String, _ yes: String, _ no: String) -> Bool? {

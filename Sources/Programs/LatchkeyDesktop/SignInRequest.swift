@@ -16,9 +16,10 @@ package enum SignInRequest: Sendable {
     /// PAM changed the password.
     case changed(name: String, old: SecretBytes, new: SecretBytes)
     case status
-    case enrol(kind: String, secret: SecretBytes, password: SecretBytes, pin: PIN)
-    /// Seals the secret under the PIN that is set now, or adds a copy under the password.
-    case renew(password: SecretBytes, pin: PIN)
+    case enrol(kind: String, secret: SecretBytes, password: SecretBytes, proof: SignInProof)
+    /// Seals the secret under the PIN that is set now or for a finger alone, or adds a copy under the
+    /// password.
+    case renew(password: SecretBytes, proof: SignInProof)
     case activate(generation: UInt64)
     case release(password: SecretBytes)
     /// - Parameter password: nil for root, who ends the sign-in without it.
@@ -63,12 +64,12 @@ package enum SignInRequest: Sendable {
         case ("status", 0): self = .status
         case ("enrol", 4):
             guard let kind = words[0].shortText, let secret = words[1].hexadecimal(maximum: 64),
-                let password = words[2].password, let pin = words[3].pin
+                let password = words[2].password, let proof = words[3].proof
             else { return nil }
-            self = .enrol(kind: kind, secret: secret, password: password, pin: pin)
+            self = .enrol(kind: kind, secret: secret, password: password, proof: proof)
         case ("renew", 2):
-            guard let password = words[0].password, let pin = words[1].pin else { return nil }
-            self = .renew(password: password, pin: pin)
+            guard let password = words[0].password, let proof = words[1].proof else { return nil }
+            self = .renew(password: password, proof: proof)
         case ("activate", 1):
             guard let generation = words[0].number else { return nil }
             self = .activate(generation: generation)
@@ -89,10 +90,15 @@ package enum SignInRequest: Sendable {
     }
 }
 
-/// The proof of a user, the second line of ``SignInRequest/auth(name:service:terminal:)``.
+/// The proof of a user: the second line of ``SignInRequest/auth(name:service:terminal:)``, and a word
+/// of a request that seals a secret.
 package enum SignInProof: Sendable {
     case pin(PIN)
     case finger
+
+    package var pin: PIN? {
+        if case .pin(let pin) = self { pin } else { nil }
+    }
 
     /// The maximum length of a line in bytes, without its end.
     package static let maximumLength = 32
@@ -147,6 +153,11 @@ extension SecretBytes {
     /// Not the invalid user id.
     fileprivate var user: UInt32? {
         number.flatMap { UInt32(exactly: $0) }.flatMap { $0 == .max ? nil : $0 }
+    }
+
+    /// Compared as bytes: a text of a PIN would stay in memory.
+    fileprivate var proof: SignInProof? {
+        self == SecretBytes("finger".utf8) ? .finger : pin.map { .pin($0) }
     }
 
     fileprivate var pin: PIN? {

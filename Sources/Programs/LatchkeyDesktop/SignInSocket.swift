@@ -13,17 +13,19 @@ package struct SignInSocket: SignInClient {
     private let user: UInt32
     private let owner: UInt32
     private let limit: Duration
+    private let onTouch: @Sendable () -> Void
 
     /// - Parameters:
     ///   - user: The user of the record.
     ///   - owner: The user who must listen: root, because systemd creates the service's socket.
-    ///   - limit: The time for an answer. The protocol's longest is ten seconds.
+    ///   - limit: The time for an answer, and for a finger. The protocol's longest are ten seconds.
+    ///   - onTouch: Called when the reader waits for a finger.
     package init(
         path: String = SignInSocket.standardPath, user: UInt32, owner: UInt32 = 0,
-        limit: Duration = .seconds(15)
+        limit: Duration = .seconds(15), onTouch: @escaping @Sendable () -> Void = {}
     ) {
         (self.path, self.user) = (path, user)
-        (self.owner, self.limit) = (owner, limit)
+        (self.owner, self.limit, self.onTouch) = (owner, limit, onTouch)
     }
 
     package func status() throws(CommonError) -> SignInStatus {
@@ -33,18 +35,18 @@ package struct SignInSocket: SignInClient {
     }
 
     package func enrol(
-        _ kind: KeyringKind, secret: SecretBytes, password: SecretBytes, pin: PIN
+        _ kind: KeyringKind, secret: SecretBytes, password: SecretBytes, proof: SignInProof
     ) throws(CommonError) -> UInt64 {
         try generation(
             ask([
                 .word("enrol"), .word(kind.description), KeyringText.hexadecimal(secret),
-                KeyringText.hexadecimal(password), .digits(of: pin),
+                KeyringText.hexadecimal(password), .word(of: proof),
             ]))
     }
 
-    package func renew(password: SecretBytes, pin: PIN) throws(CommonError) -> UInt64 {
+    package func renew(password: SecretBytes, proof: SignInProof) throws(CommonError) -> UInt64 {
         let words: [SecretBytes] = [
-            .word("renew"), KeyringText.hexadecimal(password), .digits(of: pin),
+            .word("renew"), KeyringText.hexadecimal(password), .word(of: proof),
         ]
         return try generation(ask(words))
     }
@@ -90,7 +92,9 @@ package struct SignInSocket: SignInClient {
         let answered = answer.words
         switch answered.first?.text {
         case "error": throw Self.refusal(answered.last?.text ?? "")
+        case "no" where answered.count == 1: throw CommonError.otherFinger()
         case "no": throw Self.wrongPIN(answered.last.flatMap { Int($0.text) })
+        case "none": throw Self.noFinger
         case "locked":
             throw CommonError(
                 code: .lockedOut, reason: "the TPM no longer accepts your PIN",
@@ -105,7 +109,13 @@ package struct SignInSocket: SignInClient {
             throw .system(SystemError(EPERM))
         }
         try connection.stream.send(line)
-        return try connection.stream.receiveLine(maximum: Self.maximumAnswer)
+        var answer = try connection.stream.receiveLine(maximum: Self.maximumAnswer)
+        while answer == .word("touch") {
+            onTouch()
+            answer = try DeadlineStream(connection.stream.descriptor, until: .now + limit * 2)
+                .receiveLine(maximum: Self.maximumAnswer)
+        }
+        return answer
     }
 
     private func generation(_ answer: [SecretBytes]) throws(CommonError) -> UInt64 {
@@ -120,6 +130,12 @@ package struct SignInSocket: SignInClient {
     package static let unexpected = CommonError(
         code: .failed, reason: "the service gave an answer that this program does not know",
         recovery: "Install the same version of all packages of Latchkey.")
+
+    private static let noFinger = CommonError(
+        code: .unavailable, reason: "the service did not verify a finger",
+        recovery:
+            "Try again in an unlocked session at this machine, without a remote one, and place the finger within ten seconds. After three attempts, wait a minute."
+    )
 
     private static func wrongPIN(_ left: Int?) -> CommonError {
         CommonError(
@@ -201,8 +217,10 @@ extension SecretBytes {
     /// A word that is no secret.
     package static func word(_ text: String) -> SecretBytes { SecretBytes(text.utf8) }
 
-    static func digits(of pin: PIN) -> SecretBytes {
-        pin.withUnsafeBytes { bytes in
+    /// The digits of a PIN, or `finger`.
+    static func word(of proof: SignInProof) -> SecretBytes {
+        guard let pin = proof.pin else { return .word("finger") }
+        return pin.withUnsafeBytes { bytes in
             SecretBytes(count: bytes.count) { $0.copyMemory(from: bytes) }
         }
     }

@@ -54,7 +54,10 @@ struct BusRequester: Hashable, Sendable {
 
     /// The text of a sign-in: `Process 4711 asks for a finger of alice, to sign in. Its service of PAM
     /// is “sudo”, its terminal “/dev/pts/1”.` The quoted texts come from the program.
-    func prompt(_ program: SignInService.Program) -> String {
+    ///
+    /// - Parameter program: nil for a change of the record of the sign-in.
+    func prompt(_ program: SignInService.Program?) -> String {
+        guard let program else { return "\(asks), to enable the sign-in with it." }
         let owner = String(oneLine: userName ?? "user \(user)", limit: 40)
         let origin = process.map { "Process \($0)" } ?? "A program"
         return "\(origin) asks for a finger of \(owner), to sign in. Its service of PAM is "

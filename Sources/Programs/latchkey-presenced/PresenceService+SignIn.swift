@@ -13,7 +13,8 @@ extension PresenceService {
     /// A sign-in that waits for a finger.
     struct SignIn {
         let outcome: AsyncStream<Bus.Reply>.Continuation
-        let program: SignInService.Program
+        /// nil for a change of the record.
+        let program: SignInService.Program?
         /// Called when the reader waits for the finger.
         let onTouch: @Sendable () -> Void
     }
@@ -39,9 +40,10 @@ extension PresenceService {
     ///
     /// - Parameters:
     ///   - process: The program that asks.
+    ///   - program: What PAM states about it; nil for a change of the record.
     ///   - onTouch: Called when the reader waits for the finger.
     func verifyForSignIn(
-        _ user: UInt32, _ process: Int32, _ program: SignInService.Program,
+        _ user: UInt32, _ process: Int32, _ program: SignInService.Program?,
         onTouch: @escaping @Sendable () -> Void
     ) async -> SignInFinger {
         let id = nextID + 1

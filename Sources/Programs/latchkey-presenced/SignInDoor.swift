@@ -111,6 +111,20 @@ struct SignInConnection {
         if case .auth(let name, let service, let terminal) = request {
             return signIn(user, .init(account: name, service: service, terminal: terminal))
         }
+        // Before its turn, which others wait for.
+        if request.asksForFinger {
+            let descriptor = descriptor
+            let refusal = run {
+                await service.verifyFinger(of: user, by: peer, in: nil) {
+                    Self.send(.line("touch"), to: descriptor)
+                }
+            }
+            guard let refusal, isAsking else { return }
+            if let refusal {
+                send(refusal)
+                return
+            }
+        }
         if let first = run(
             untilClosed: false, { await service.firstAnswer(to: request, for: user) }),
             let first
@@ -219,6 +233,13 @@ extension SignInRequest {
         }
     }
 
+    fileprivate var asksForFinger: Bool {
+        switch self {
+        case .enrol(_, _, _, .finger), .renew(_, .finger): true
+        default: false
+        }
+    }
+
     /// Whether it runs scrypt.
     var usesPassword: Bool {
         switch self {
@@ -270,9 +291,9 @@ extension SignInService {
         case .changed(let name, let old, let new):
             await changed(from: old, to: new, of: user, named: name, by: peer)
         case .status: await status(of: user, by: peer)
-        case .enrol(let kind, let secret, let password, let pin):
-            await enrol(kind, secret, password, pin, for: user, by: peer)
-        case .renew(let password, let pin): await renew(password, pin, of: user, by: peer)
+        case .enrol(let kind, let secret, let password, let proof):
+            await enrol(kind, secret, password, proof, for: user, by: peer)
+        case .renew(let password, let proof): await renew(password, proof, of: user, by: peer)
         case .activate(let generation): await activate(generation, of: user, by: peer)
         case .release(let password): await release(password, of: user, by: peer)
         case .remove(let generation, let password):

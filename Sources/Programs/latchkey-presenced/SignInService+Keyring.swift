@@ -60,19 +60,25 @@ extension SignInService {
     /// index of a PIN and set a first one.
     private func allow(_ user: UInt32, sealedIn record: SignInRecord) async {
         guard let sealed = record.sealed,
-            authority.signIn(of: user, named: record.name)?.hasPIN != true
+            let opensWithPIN = authority.opensWithPIN(Data(sealed), of: user),
+            !Self.allows(authority.signIn(of: user, named: record.name), opensWithPIN)
         else { return }
         do throws(KeystoreError) {
             guard
                 try await authority.allowSignIn(
                     of: user, named: record.name, sealedIn: Data(sealed))
             else { return }
-            log.notice("the sign-in with the PIN is allowed", metadata: ["uid": "\(user)"])
+            log.notice("the sign-in is allowed", metadata: ["uid": "\(user)"])
         } catch {
             log.error(
                 "the sign-in was not allowed",
                 metadata: ["uid": "\(user)", "reason": "\(error.reason)"])
         }
+    }
+
+    /// Whether a user may sign in as the record intends: with the PIN, or with a finger alone.
+    private static func allows(_ permission: SignInPermission?, _ opensWithPIN: Bool) -> Bool {
+        opensWithPIN ? permission?.hasPIN == true : permission != nil
     }
 
     /// PAM changed the password. The old copy stays until a sign-in opens the new one.
@@ -109,18 +115,22 @@ extension SignInService {
             let record = try await record(of: user).flatMap { Self.isOwn($0) ? $0 : nil }
             let hasPIN = try await authority.pinIndex(of: user) != nil
             let name = BusRequester.name(of: user) ?? ""
-            let isAllowed = authority.signIn(of: user, named: name)?.hasPIN == true
+            let opensWithPIN = record?.sealed.flatMap {
+                authority.opensWithPIN(Data($0), of: user)
+            }
+            let isAllowed = Self.allows(
+                authority.signIn(of: user, named: name), opensWithPIN != false)
             let wrap =
                 switch record?.wraps.first?.isStale {
                 case nil: "absent"
                 case true?: "stale"
                 case false?: "fresh"
                 }
-            let isSealed = record?.sealed.map { authority.isCurrent(Data($0), of: user) }
+            let sealed = opensWithPIN.map { $0 ? "sealed" : "finger" } ?? "absent"
             let about =
                 record.map {
                     "\($0.state.rawValue) \($0.kind) \($0.generation) "
-                        + "\(isSealed == true ? "sealed" : "absent") \(wrap)"
+                        + "\(sealed) \(wrap)"
                 } ?? "none - 0 - -"
             return .line(
                 "status", about, hasPIN ? "set" : "unset", isAllowed ? "allowed" : "unproven")
@@ -129,10 +139,10 @@ extension SignInService {
         }
     }
 
-    /// Stores a new record: sealed under the present PIN, which the TPM checks, and encrypted under
-    /// the login password. Opens both once.
+    /// Stores a new record: sealed under the present PIN, which the TPM checks, or after a finger for
+    /// fingers alone, and encrypted under the login password. Opens both once.
     func enrol(
-        _ kind: String, _ secret: SecretBytes, _ password: SecretBytes, _ pin: PIN,
+        _ kind: String, _ secret: SecretBytes, _ password: SecretBytes, _ proof: SignInProof,
         for user: UInt32, by peer: PeerCredentials
     ) async -> SecretBytes {
         guard let kind = KeyringKind(name: kind) else { return .line("error", "kind") }
@@ -149,7 +159,7 @@ extension SignInService {
         } catch { return failed(error, user, peer) }
         let sealed: Data
         do throws(KeystoreError) {
-            sealed = try await authority.sealForSignIn(secret, with: pin, of: user)
+            sealed = try await authority.sealForSignIn(secret, with: proof.pin, of: user)
         } catch { return refused(error, user, peer) }
         do throws(CommonError) {
             let record = try await stored { (records) throws(CommonError) in
@@ -169,11 +179,11 @@ extension SignInService {
         } catch { return failed(error, user, peer) }
     }
 
-    /// Completes the copies of the secret. The password opens it for a new PIN, under which it is
-    /// sealed again; or the PIN opens it for a new password, under which a copy is added. Nothing is
+    /// Completes the copies of the secret. The password opens it for a new proof, under which it is
+    /// sealed again; or the proof opens it for a new password, under which a copy is added. Nothing is
     /// removed: PAM has not accepted this password.
     func renew(
-        _ password: SecretBytes, _ pin: PIN, of user: UInt32, by peer: PeerCredentials
+        _ password: SecretBytes, _ proof: SignInProof, of user: UInt32, by peer: PeerCredentials
     ) async -> SecretBytes {
         let found: (record: SignInRecord, secret: SecretBytes?)?
         do throws(CommonError) {
@@ -188,9 +198,10 @@ extension SignInService {
         var unwrapped: SecretBytes?
         do throws(KeystoreError) {
             if let opened {
-                sealed = Array(try await authority.sealForSignIn(opened, with: pin, of: user))
+                sealed = Array(
+                    try await authority.sealForSignIn(opened, with: proof.pin, of: user))
             } else if let sealed {
-                unwrapped = try await authority.open(Data(sealed), with: pin, of: user)
+                unwrapped = try await authority.open(Data(sealed), with: proof.pin, of: user)
             }
         } catch { return refused(error, user, peer) }
         guard opened != nil || unwrapped != nil else { return .line("error", "password") }

@@ -121,10 +121,10 @@ actor SignInService {
             peer.user != 0 || byTarget.admit(Target(user: user, isByRoot: true), at: .now)
         else { return refusal }
         guard place == .here else { return Offer(hasPIN: permission.hasPIN, hasFinger: false) }
-        // fprintd ends when it is idle, and can take longer to start than a prompt may wait. Beside a
-        // PIN, a finger that turns out to be unavailable costs nothing but the answer.
+        // fprintd ends when it is idle, and can take longer to start than a prompt may wait. A finger
+        // that turns out to be unavailable costs nothing but the answer.
         let hasFinger = await Self.answer(
-            within: deadline - .now, or: permission.hasPIN
+            within: deadline - .now, or: true
         ) {
             guard (try? await LoginManager(bus: bus).isLidClosed()) == false else { return false }
             return await presence.isReadyForFinger(of: user)
@@ -180,18 +180,10 @@ actor SignInService {
         of user: UInt32, by peer: PeerCredentials, in program: Program,
         onTouch: @escaping @Sendable () -> Void
     ) async -> SecretBytes {
-        let target = Target(user: user, isByRoot: peer.user == 0)
-        guard await place(of: peer, for: user) == .here, fingers.admit(target, at: .now) else {
-            return .line("none")
-        }
-        switch await presence.verifyForSignIn(user, peer.process, program, onTouch: onTouch) {
-        case .notMatched: return .line("no")
-        case .none: return .line("none")
-        case .matched: fingers.forget(target)
-        }
-        // The permission, or the person at the machine, may have gone during the wait.
-        let after = await place(of: peer, for: user)
-        guard after == .here, authority.signIn(of: user, named: program.account) != nil else {
+        let refusal = await verifyFinger(of: user, by: peer, in: program, onTouch: onTouch)
+        if let refusal { return refusal }
+        // The permission may have gone during the wait.
+        guard authority.signIn(of: user, named: program.account) != nil else {
             return .line("none")
         }
         log.notice("a finger was right", metadata: Self.about(user, peer, program))
@@ -208,6 +200,27 @@ actor SignInService {
             }
         }
         return yes(secret, of: record, for: user, peer)
+    }
+
+    /// Verifies a finger of the person at the machine. Supports task cancellation.
+    ///
+    /// - Parameter program: nil for a change of the record.
+    /// - Returns: nil after a match, otherwise the line for the client.
+    func verifyFinger(
+        of user: UInt32, by peer: PeerCredentials, in program: Program?,
+        onTouch: @escaping @Sendable () -> Void
+    ) async -> SecretBytes? {
+        let target = Target(user: user, isByRoot: peer.user == 0)
+        guard await place(of: peer, for: user) == .here, fingers.admit(target, at: .now) else {
+            return .line("none")
+        }
+        switch await presence.verifyForSignIn(user, peer.process, program, onTouch: onTouch) {
+        case .notMatched: return .line("no")
+        case .none: return .line("none")
+        case .matched: fingers.forget(target)
+        }
+        // The person at the machine may have gone during the wait.
+        return await place(of: peer, for: user) == .here ? nil : .line("none")
     }
 
     private func yes(

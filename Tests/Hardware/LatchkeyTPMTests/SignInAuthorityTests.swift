@@ -190,7 +190,7 @@ struct SignInAuthorityTests {
                 _ = try await authority.signIn(of: Self.user, with: Self.wrong, opening: sealed)
             }
             #expect(error?.code == .refused)
-            #expect(!authority.isCurrent(sealed, of: Self.user))
+            #expect(authority.opensWithPIN(sealed, of: Self.user) == nil)
             // The permission for it opens nothing that was sealed under the other PIN.
             try await authority.allowSignIn(of: Self.user, with: Self.wrong)
             #expect(
@@ -220,7 +220,9 @@ struct SignInAuthorityTests {
             let sealed = try await authority.sealForSignIn(
                 Self.secret, with: Self.right, of: Self.user)
             try await authority.removePIN(of: Self.user)
-            #expect(authority.isCurrent(sealed, of: Self.user), "the broker does not know it yet")
+            #expect(
+                authority.opensWithPIN(sealed, of: Self.user) == true,
+                "the broker does not know it yet")
             #expect(try await !authority.allowSignIn(of: Self.user, sealedIn: sealed))
             try await authority.setPIN(Self.wrong, of: Self.user)
             #expect(try await !authority.allowSignIn(of: Self.user, sealedIn: sealed))
@@ -250,7 +252,7 @@ struct SignInAuthorityTests {
             try await authority.setPIN(Self.right, of: 1001)
             try await authority.allowSignIn(of: 1001, with: Self.right)
             let sealed = try await authority.sealForSignIn(Self.secret, with: Self.right, of: 1001)
-            #expect(!authority.isCurrent(sealed, of: Self.user))
+            #expect(authority.opensWithPIN(sealed, of: Self.user) == nil)
             #expect(
                 try await authority.signIn(of: Self.user, with: Self.right, opening: sealed) == nil)
             #expect(try await authority.openAfterFinger(sealed, of: Self.user) == nil)
@@ -263,6 +265,38 @@ struct SignInAuthorityTests {
                 }
             }
             #expect("\(try #require(finger))".contains("0x99d"), "TPM_RC_POLICY_FAIL")
+        }
+    }
+
+    /// Without a PIN in the TPM. A program of the user sets a first one later.
+    @Test func `a secret for a finger alone opens after a finger, and allows no PIN`() async throws
+    {
+        try await Self.with(allowed: false) { authority, wire, _ in
+            try await authority.removePIN(of: Self.user)
+            #expect(try await authority.pinIndex(of: Self.user) == nil)
+            let sealed = try await authority.sealForSignIn(Self.secret, with: nil, of: Self.user)
+            #expect(authority.opensWithPIN(sealed, of: Self.user) == false)
+            #expect(authority.opensWithPIN(sealed, of: 1001) == nil)
+            #expect(try await authority.allowSignIn(of: Self.user, sealedIn: sealed))
+            wire.forget()
+            #expect(try await authority.openAfterFinger(sealed, of: Self.user) == Self.secret)
+            #expect(
+                wire.codes == [
+                    .startAuthSession, .startAuthSession, .sign, .policySigned, .load, .unseal,
+                    .flushContext,
+                ])
+            try await authority.setPIN(Self.wrong, of: Self.user)
+            #expect(try await authority.allowSignIn(of: Self.user, sealedIn: sealed))
+            #expect(authority.signIn(of: Self.user)?.hasPIN == false)
+            #expect(try await authority.open(sealed, with: Self.wrong, of: Self.user) == nil)
+            #expect(try await authority.open(sealed, with: nil, of: Self.user) == Self.secret)
+            // A claim that the PIN opens it too is compared with the public area.
+            let blob = try JSONDecoder().decode(SignInBlob.self, from: sealed)
+            let claim = try JSONEncoder().encode(
+                SignInBlob(
+                    hasPIN: true, publicArea: blob.publicArea, privatePart: blob.privatePart))
+            #expect(authority.opensWithPIN(claim, of: Self.user) == nil)
+            #expect(try await !authority.allowSignIn(of: Self.user, sealedIn: claim))
         }
     }
 
@@ -279,7 +313,9 @@ struct SignInAuthorityTests {
         }
     }
 
-    @Test(arguments: ["", "{}", "[1]", #"{"version":1,"publicArea":"AAAA","privatePart":"AAAA"}"#])
+    @Test(arguments: [
+        "", "{}", "[1]", #"{"version":2,"hasPIN":true,"publicArea":"AAAA","privatePart":"AAAA"}"#,
+    ])
     func `bytes that are no sealed secret are refused before the PIN is sent`(_ text: String)
         async throws
     {
@@ -300,7 +336,7 @@ struct SignInAuthorityTests {
                 Self.secret, with: Self.right, of: Self.user)
             var blob = try JSONDecoder().decode(SignInBlob.self, from: sealed)
             blob = SignInBlob(
-                publicArea: blob.publicArea,
+                hasPIN: true, publicArea: blob.publicArea,
                 privatePart: Data(blob.privatePart.map { $0 ^ 1 }))
             let damaged = try JSONEncoder().encode(blob)
             #expect(

@@ -31,11 +31,11 @@ struct DesktopCommandTests {
             #expect(output.contains(text), "\(output)", sourceLocation: sourceLocation)
         }
         expect(
-            #"A {"keyring":null,"loginKeyring":"encrypted","passwordCopy":"absent","pinSet":true,"sealed":false,"signInAllowed":false,"state":"none"}"#
+            #"A {"fingerAlone":false,"keyring":null,"loginKeyring":"encrypted","passwordCopy":"absent","pinSet":true,"sealed":false,"signInAllowed":false,"state":"none"}"#
                 + "\nstatus 0")
         expect(#"B {"enabled":true,"keyring":"gnome"}"# + "\nstatus 0")
         expect(
-            #"C {"keyring":"gnome","loginKeyring":"encrypted","passwordCopy":"fresh","pinSet":true,"sealed":true,"signInAllowed":false,"state":"active"}"#
+            #"C {"fingerAlone":false,"keyring":"gnome","loginKeyring":"encrypted","passwordCopy":"fresh","pinSet":true,"sealed":true,"signInAllowed":false,"state":"active"}"#
         )
         expect(#"D {"enabled":true,"keyring":"gnome"}"# + "\nstatus 0")
         expect("E 69 -\n")
@@ -102,7 +102,9 @@ struct DesktopCommandTests {
             touch "$HOME/.identity"
             echo "B $(desktop enable --json 2>/dev/null </dev/null)"
             echo "C $(desktop enable --keyring kwallet --json 2>/dev/null </dev/null)"
+            echo "D $(desktop enable --proof finger --json 2>/dev/null </dev/null)"
             """)
+        #expect(output.contains(/D .*is off; no fingerprint can be checked:/), "\(output)")
         #expect(
             output.contains(/A .*PIN or finger is off; the login keyring .* is not encrypted/),
             "\(output)")

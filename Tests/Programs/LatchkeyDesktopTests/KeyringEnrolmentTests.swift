@@ -43,7 +43,7 @@ struct KeyringEnrolmentTests {
     }
 
     private static func enable(_ world: World) throws -> KeyringEnrolment.Outcome {
-        try world.enrolment.enable(password: password, pin: try SignInServiceDouble.pin.get())
+        try world.enrolment.enable(password: password, proof: try SignInServiceDouble.proof)
     }
 
     @Test func `enabling gives the keyring the secret, disabling the login password`() async throws
@@ -151,10 +151,10 @@ struct KeyringEnrolmentTests {
         try await Self.withWorld { world in
             _ = try Self.enable(world)
             let new = SecretBytes("new password".utf8)
-            let pin = try SignInServiceDouble.pin.get()
-            #expect(try world.enrolment.enable(password: new, pin: pin) == .continued)
+            let proof = try SignInServiceDouble.proof
+            #expect(try world.enrolment.enable(password: new, proof: proof) == .continued)
             #expect(try world.record?.open(password: Self.password) != nil, "it was not removed")
-            #expect(try world.enrolment.enable(password: new, pin: pin) == .unchanged)
+            #expect(try world.enrolment.enable(password: new, proof: proof) == .unchanged)
             #expect(try world.enrolment.disable(password: new) == .done)
             #expect(try world.opens(new))
         }
@@ -205,11 +205,11 @@ struct KeyringEnrolmentTests {
     {
         let service = try SignInServiceDouble()
         let enrolment = KeyringEnrolment(service: service, keyring: try KeyringUser().keyring)
-        let pin = try SignInServiceDouble.pin.get()
+        let proof = try SignInServiceDouble.proof
         func enable(with password: SecretBytes = Self.password) throws
             -> KeyringEnrolment.Outcome
         {
-            try enrolment.enableWithoutKeyring(password: password, pin: pin)
+            try enrolment.enableWithoutKeyring(password: password, proof: proof)
         }
         var kills = 0
         while true {
@@ -231,11 +231,11 @@ struct KeyringEnrolmentTests {
         #expect(try service.status().record?.kind == .withoutKeyring)
         #expect(try enable() == .unchanged)
         #expect(throws: CommonError.of(.wrongState)) {
-            try enrolment.enable(password: Self.password, pin: pin)
+            try enrolment.enable(password: Self.password, proof: proof)
         }
         #expect(throws: CommonError.of(.wrongState)) {
             try enrolment.enableWallet(
-                key: .random(count: 56), password: Self.password, pin: pin)
+                key: .random(count: 56), password: Self.password, proof: proof)
         }
         #expect(throws: CommonError.of(.wrongState)) {
             try enrolment.recoveryText(password: Self.password)
@@ -251,16 +251,17 @@ struct KeyringEnrolmentTests {
         let user = try KeyringUser()
         let enrolment = KeyringEnrolment(service: service, keyring: user.keyring)
         let key = SecretBytes.random(count: 56)
-        let pin = try SignInServiceDouble.pin.get()
+        let proof = try SignInServiceDouble.proof
         #expect(
-            try enrolment.enableWallet(key: key, password: Self.password, pin: pin) == .done)
+            try enrolment.enableWallet(key: key, password: Self.password, proof: proof) == .done)
         #expect(try service.release(password: Self.password) == key)
         #expect(
-            try enrolment.enableWallet(key: key, password: Self.password, pin: pin) == .unchanged)
+            try enrolment.enableWallet(key: key, password: Self.password, proof: proof)
+                == .unchanged)
         // The wallet's password was changed, for example in KDE's settings.
         #expect(throws: CommonError.of(.wrongState)) {
             try enrolment.enableWallet(
-                key: .random(count: 56), password: Self.password, pin: pin)
+                key: .random(count: 56), password: Self.password, proof: proof)
         }
         #expect(throws: CommonError.of(.wrongState)) {
             try enrolment.recoveryText(password: Self.password)

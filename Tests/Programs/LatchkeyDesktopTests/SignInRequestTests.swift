@@ -34,6 +34,19 @@ struct SignInRequestTests {
         #expect((old, new) == (SecretBytes("a".utf8), SecretBytes("b".utf8)))
     }
 
+    @Test func `a secret is sealed under a PIN or for a finger`() throws {
+        let finger = try #require(request("enrol 1000 gnome 00 61 finger"))
+        guard case .enrol("gnome", _, _, .finger) = finger.request else {
+            Issue.record("\(finger.request)")
+            return
+        }
+        let pin = try #require(request("renew 1000 61 123456"))
+        guard case .renew(_, .pin) = pin.request else {
+            Issue.record("\(pin.request)")
+            return
+        }
+    }
+
     @Test func `root can remove a record without the password`() throws {
         let removed = try #require(request("remove 1000 7 -"))
         guard case .remove(7, nil) = removed.request else {
@@ -53,7 +66,8 @@ struct SignInRequestTests {
         "learned 1000 61 yes 61", "changed 1000 61 62",
         "activate 1000 01", "activate 1000 x", "status 1000 x", "allow 1000", "remove 1000 1",
         "enrol 1000 gnome 00 61 12345", "enrol 1000 gnome 00 61 12345678901234567",
-        "enrol 1000 gnome 00 61 12a456", "enrol 1000 gnome 0 61 123456", "unknown 1000",
+        "enrol 1000 gnome 00 61 12a456", "renew 1000 61 fingers", "enrol 1000 gnome 0 61 123456",
+        "unknown 1000",
     ])
     func `a line in another form is refused`(_ line: String) {
         #expect(request(line) == nil, "\(line)")

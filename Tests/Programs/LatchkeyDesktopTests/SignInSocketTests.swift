@@ -40,6 +40,9 @@ import Testing
                     record: .init(
                         state: .active, kind: .gnome, generation: 7, isSealed: true, wrap: .stale),
                     hasPIN: true, isAllowed: false))
+        let finger = try Service("status active none 7 finger fresh unset allowed\n")
+        let record = try finger.client().status().record
+        #expect(record?.isSealed == true && record?.isForFingerAlone == true)
         let none = try Service("status none - 0 - - unset allowed\n")
         #expect(
             try none.client().status()
@@ -83,6 +86,7 @@ import Testing
             ("error generation", .conflict), ("error pin", .passcodeNotSet),
             ("error password", .wrongProof), ("error tpm", .unavailable), ("error store", .failed),
             ("error other", .failed), ("no 3", .wrongProof), ("locked", .lockedOut),
+            ("no", .wrongProof), ("none", .unavailable),
         ]
         for (answer, code) in codes {
             let service = try Service(answer + "\n")
@@ -93,9 +97,20 @@ import Testing
         let service = try Service("no 3\n")
         let error = #expect(throws: CommonError.self) {
             try service.client().enrol(
-                .gnome, secret: .random(count: 32), password: Self.password, pin: PIN("1234"))
+                .gnome, secret: .random(count: 32), password: Self.password,
+                proof: .pin(PIN("123456")))
         }
         #expect(error?.attemptsLeft == 3)
+    }
+
+    @Test func `the wait for a finger is reported, and the answer follows`() throws {
+        let service = try Service("touch\ntouch\ndone 2\n")
+        let touches = Mutex(0)
+        let client = SignInSocket(
+            path: service.path, user: 1000, owner: geteuid(), limit: hangLimit
+        ) { touches.withLock { $0 += 1 } }
+        #expect(try client.renew(password: Self.password, proof: .finger) == 2)
+        #expect(touches.withLock { $0 } == 2)
     }
 
     @Test func `an answer that is cut off, too long or late is refused`() throws {

@@ -44,6 +44,11 @@ struct BusRequesterTests {
                 SignInService.Program(account: "root", service: "sudo”", terminal: "/dev/pts/1"))
                 == "Process 2147483647 asks for a finger of root, to sign in. Its service of PAM is “sudo'”, its terminal “/dev/pts/1”."
         )
+        let program: SignInService.Program? = nil
+        #expect(
+            requester.prompt(program)
+                == "Process 2147483647 of root asks for a finger of root, to enable the sign-in with it."
+        )
     }
 
     @Test func `a process's own name is shown if the process still belongs to the user`()

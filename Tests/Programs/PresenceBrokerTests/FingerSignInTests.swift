@@ -38,6 +38,51 @@ struct FingerSignInTests {
         }
     }
 
+    /// The PIN that the user has may be another program's.
+    @Test func `a record for a finger alone lets the finger sign in, and no PIN`() async throws {
+        let reader = try VirtualFingerprintReader.current
+        try await reader.enroll(.rightIndex, as: "mine", for: SignInScene.name)
+        try await SignInScene.with(
+            busAddress: reader.busAddress, prints: reader.printsDirectory
+        ) { scene in
+            let secret = String(repeating: "3c", count: 32)
+            let password = PAMScene.password.utf8.map { String($0, radix: 16) }.joined()
+            let user = SignInScene.user
+            func enrol(with finger: String) async throws -> [String] {
+                async let answers = scene.ask(
+                    "enrol 1 gnome \(secret) \(password) finger", as: user)
+                try await reader.present(.finger(finger))
+                return try await answers
+            }
+            #expect(try await enrol(with: "another") == ["touch", "no"])
+            try await scene.set("Remote", to: "true")
+            try await scene.check(
+                "enrol 1 gnome \(secret) \(password) finger", as: user, answers: ["none"])
+            try await scene.set("Remote", to: "false")
+            #expect(try await enrol(with: "mine") == ["touch", "done 1"])
+            try await scene.check(
+                "status 1", as: user,
+                answers: ["status pending gnome 1 finger fresh set unproven"])
+            try await scene.check("auth 1 test -", answers: ["none"])
+            try await scene.check(
+                "learned 1 \(password)", answers: ["wait gnome", "secret gnome \(secret)"])
+            try await scene.check(
+                "status 1", as: user, answers: ["status pending gnome 1 finger fresh set allowed"])
+            try await scene.check(
+                "auth 1 test -", "pin \(SignInScene.pin)", answers: ["ask finger"])
+            async let signedIn = scene.signIn(typing: "", then: ["open_session"])
+            try await reader.present(.finger("mine"))
+            let outcome = try await signedIn
+            #expect(outcome.isSuccess, "\(outcome.text)")
+            #expect(try await scene.pam.opened().contains(secret))
+            // Root changed the password: the finger opens the secret for a copy under the new one.
+            async let renewed = scene.ask("renew 1 6e6577 finger", as: user)
+            try await reader.present(.finger("mine"))
+            #expect(try await renewed == ["touch", "done 2"])
+            try await scene.check("release 1 6e6577", answers: ["secret gnome \(secret)"])
+        }
+    }
+
     /// A program that waits in the background must not get the finger for another request.
     @Test func `another request of the user ends a sign-in that waits for a finger`() async throws {
         let reader = try VirtualFingerprintReader.current

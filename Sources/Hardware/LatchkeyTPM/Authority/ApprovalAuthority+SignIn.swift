@@ -20,8 +20,8 @@ extension ApprovalAuthority {
         return SignInPermission(hasPIN: signIn.pin != nil && signIn.pin == record.pin?.publicArea)
     }
 
-    /// Allows the sign-in with a finger, and with the PIN that is set now, if the secret is sealed
-    /// under it. The caller has verified that the user's login password opens the secret.
+    /// Allows the sign-in with a finger, and with the PIN that is set now if the secret is sealed under
+    /// it. A secret that is sealed under another PIN allows nothing. The caller has verified that the user's login password opens the secret.
     ///
     /// - Parameter sealed: From ``sealForSignIn(_:with:of:)``.
     /// - Returns: Whether the sign-in is allowed. If not, nothing changed.
@@ -30,11 +30,13 @@ extension ApprovalAuthority {
     {
         do throws(KeystoreError) {
             return try await work { (tpm, store) in
-                guard let pin = try tpm.settledPIN(of: user, store),
-                    try Self.current(sealed, of: user, pin, store) != nil
-                else { return false }
+                let pin = try tpm.settledPIN(of: user, store)
+                guard let blob = try Self.current(sealed, of: user, pin, store) else {
+                    return false
+                }
+                let area = blob.hasPIN ? pin?.publicArea : nil
                 try store.update(user) {
-                    $0.signIn = AuthorityState.SignIn(name: name, pin: pin.publicArea)
+                    $0.signIn = AuthorityState.SignIn(name: name, pin: area)
                 }
                 return true
             }
@@ -74,7 +76,7 @@ extension ApprovalAuthority {
             }
             let blob = try Self.current(sealed, of: user, record, store)
             return try await work { (tpm, store) in
-                guard let blob else {
+                guard let blob, blob.hasPIN else {
                     try tpm.check(pin, of: record, store)
                     return nil
                 }
@@ -95,9 +97,8 @@ extension ApprovalAuthority {
                     code: .refused, reason: "the user may not sign in",
                     recovery: "Use the password.")
             }
-            guard let record = store.user(user).pin,
-                let blob = try Self.current(sealed, of: user, record, store)
-            else { return nil }
+            let record = store.user(user).pin
+            guard let blob = try Self.current(sealed, of: user, record, store) else { return nil }
             return try await work { (tpm, store) in
                 try tpm.open(blob, byFingerOf: user, record, store)
             }
@@ -107,15 +108,20 @@ extension ApprovalAuthority {
     /// Checks the PIN, seals a secret under the same PIN or the broker's approval for the user, and
     /// opens it once.
     ///
+    /// - Parameter pin: nil after a finger: the secret is then sealed under the approval alone, because
+    ///   any program of the user can set a first PIN.
     /// - Returns: The sealed secret, less than 4096 bytes.
     /// - Throws: `KeystoreError` with code `wrongProof`, `lockedOut`, or `notFound` without a PIN.
     package func sealForSignIn(
-        _ secret: SecretBytes, with pin: PIN, of user: UInt32
+        _ secret: SecretBytes, with pin: PIN?, of user: UInt32
     ) async throws(KeystoreError) -> Data {
         do throws(KeystoreError) {
             return try await work { (tpm, store) in
-                guard let record = try tpm.settledPIN(of: user, store) else { throw Self.noPIN }
-                try tpm.check(pin, of: record, store)
+                let record = try pin.map { (pin) in
+                    guard let record = try tpm.settledPIN(of: user, store) else { throw Self.noPIN }
+                    try tpm.check(pin, of: record, store)
+                    return record
+                }
                 let blob = try tpm.seal(secret, for: user, record, store)
                 guard try tpm.open(blob, byFingerOf: user, record, store) == secret else {
                     throw KeystoreError.damaged("the sealed secret does not open")
@@ -125,42 +131,47 @@ extension ApprovalAuthority {
         } catch { throw error.during("seal a secret for the sign-in") }
     }
 
-    /// Opens a secret with the PIN, also one that may not sign in.
+    /// Opens a secret with the PIN, also one that may not sign in, or after a finger.
     ///
+    /// - Parameter pin: nil after a finger.
     /// - Returns: nil if it is not sealed under the PIN that is set now, or the TPM does not open it.
     /// - Throws: `KeystoreError` with code `wrongProof`, `lockedOut`, or `notFound` without a PIN.
-    package func open(_ sealed: Data, with pin: PIN, of user: UInt32) async throws(KeystoreError)
+    package func open(_ sealed: Data, with pin: PIN?, of user: UInt32) async throws(KeystoreError)
         -> SecretBytes?
     {
         do throws(KeystoreError) {
             return try await work { (tpm, store) in
-                guard let record = try tpm.settledPIN(of: user, store) else { throw Self.noPIN }
+                let record = try tpm.settledPIN(of: user, store)
+                guard pin == nil || record != nil else { throw Self.noPIN }
                 guard let blob = try Self.current(sealed, of: user, record, store) else {
                     return nil
                 }
+                guard let pin else { return try tpm.open(blob, byFingerOf: user, record, store) }
+                guard let record, blob.hasPIN else { return nil }
                 return try tpm.open(blob, with: pin, of: record, user, store)
             }
-        } catch { throw error.during("open a secret with the PIN") }
+        } catch { throw error.during("open a secret of the sign-in") }
     }
 
-    /// Whether a secret was sealed by this broker's key under the PIN that the user has now.
-    package func isCurrent(_ sealed: Data, of user: UInt32) -> Bool {
-        guard let pin = store.user(user).pin else { return false }
-        return (try? Self.current(sealed, of: user, pin, store)) != nil
+    /// Whether a secret was sealed by this broker's key under the PIN that the user has now (true), or
+    /// for a finger alone (false); nil for neither.
+    package func opensWithPIN(_ sealed: Data, of user: UInt32) -> Bool? {
+        try? Self.current(sealed, of: user, store.user(user).pin, store)?.hasPIN
     }
 
     /// - Returns: nil for no secret, and for one that was sealed under other terms.
     /// - Throws: `KeystoreError` with code `damaged` for bytes that are no sealed secret.
     private static func current(
-        _ sealed: Data?, of user: UInt32, _ pin: AuthorityState.UserPIN, _ store: AuthorityStore
+        _ sealed: Data?, of user: UInt32, _ pin: AuthorityState.UserPIN?, _ store: AuthorityStore
     ) throws(KeystoreError) -> SignInBlob? {
         guard let sealed else { return nil }
         guard let blob = try? JSONDecoder().decode(SignInBlob.self, from: sealed),
             blob.version == SignInBlob.currentVersion
         else { throw .damaged("the sealed secret cannot be decoded") }
+        guard !blob.hasPIN || pin != nil else { return nil }
         do {
-            let branches = try SignInBlob.branches(for: user, pin, store)
-            let template = KeyTemplates.signInSecret(PolicyDigest.or(branches)?.bytes ?? [])
+            let branches = try SignInBlob.branches(for: user, blob.hasPIN ? pin : nil, store)
+            let template = KeyTemplates.signInSecret(SignInBlob.policy(branches))
             return try PublicArea(unmarshalling: blob.publicArea).isMade(from: template)
                 ? blob : nil
         } catch { throw .damaged("the sealed secret cannot be decoded") }
@@ -178,22 +189,30 @@ package struct SignInPermission: Hashable, Sendable {
 
 /// A secret that the TPM opens after a user's PIN or the broker's approval for that user.
 struct SignInBlob: Codable, Sendable {
-    static let currentVersion = 1
+    static let currentVersion = 2
 
     var version = currentVersion
+    /// Whether the PIN opens it too. The public area decides; this says which one is expected.
+    let hasPIN: Bool
     let publicArea: Data
     let privatePart: Data
 
-    /// The branches of the policy: PIN, finger.
+    /// The branches of the policy: PIN, if there is one, and finger.
     static func branches(
-        for user: UInt32, _ pin: AuthorityState.UserPIN, _ store: AuthorityStore
+        for user: UInt32, _ pin: AuthorityState.UserPIN?, _ store: AuthorityStore
     ) throws(TPMError) -> [PolicyDigest] {
         let authority = try PublicArea(unmarshalling: store.existing.publicArea).name
+        let finger = PolicyDigest().signed(
+            by: authority, policyRef: PresenceReference.signIn(of: user))
+        guard let pin else { return [finger] }
         let index = try NVIndex(unmarshalling: pin.publicArea)
         return [
-            PolicyDigest().secret(of: index.name, policyRef: PresenceReference.signInPIN),
-            PolicyDigest().signed(by: authority, policyRef: PresenceReference.signIn(of: user)),
+            PolicyDigest().secret(of: index.name, policyRef: PresenceReference.signInPIN), finger,
         ]
+    }
+
+    static func policy(_ branches: [PolicyDigest]) -> [UInt8] {
+        (PolicyDigest.or(branches) ?? branches.first)?.bytes ?? []
     }
 
     func load(under parent: TPMObject) throws(TPMError) -> Load {

@@ -55,14 +55,14 @@ extension TPM {
     }
 
     /// Opens a secret with the broker's approval for the user: StartAuthSession twice, Sign,
-    /// PolicySigned, PolicyOR, Load, Unseal, FlushContext. The first use of a process also finds
+    /// PolicySigned, PolicyOR if a PIN opens it too, Load, Unseal, FlushContext. The first use of a process also finds
     /// the persistent key.
     func open(
-        _ blob: SignInBlob, byFingerOf user: UInt32, _ record: AuthorityState.UserPIN,
+        _ blob: SignInBlob, byFingerOf user: UInt32, _ record: AuthorityState.UserPIN?,
         _ store: AuthorityStore
     ) throws -> SecretBytes {
         let use = try blob.useHash
-        let branches = try SignInBlob.branches(for: user, record, store)
+        let branches = try SignInBlob.branches(for: user, blob.hasPIN ? record : nil, store)
         return try withKnownAuthority(store) { (authority) throws(TPMError) in
             try withSession(.policy, saltedTo: authority.parent) { (session) throws(TPMError) in
                 let approval = Approval(
@@ -79,11 +79,11 @@ extension TPM {
 
     /// Seals a secret: StartAuthSession, Create.
     func seal(
-        _ secret: SecretBytes, for user: UInt32, _ record: AuthorityState.UserPIN,
+        _ secret: SecretBytes, for user: UInt32, _ record: AuthorityState.UserPIN?,
         _ store: AuthorityStore
     ) throws(TPMError) -> SignInBlob {
-        let policy = PolicyDigest.or(try SignInBlob.branches(for: user, record, store))
-        let template = KeyTemplates.signInSecret(policy?.bytes ?? [])
+        let policy = SignInBlob.policy(try SignInBlob.branches(for: user, record, store))
+        let template = KeyTemplates.signInSecret(policy)
         let created = try withSaltedSession(under: StorageRoot(anchor: store.existing.root)) {
             (session, parent) throws(TPMError) in
             try execute(
@@ -92,14 +92,14 @@ extension TPM {
                 authorizedBy: .lastUse(of: session, protecting: .decrypt))
         }
         return SignInBlob(
-            publicArea: Data(created.publicArea.marshalled),
+            hasPIN: record != nil, publicArea: Data(created.publicArea.marshalled),
             privatePart: Data(created.privatePart.bytes))
     }
 
     private func unseal(
         _ blob: SignInBlob, _ branches: [PolicyDigest], in session: Session, _ parent: TPMObject
     ) throws(TPMError) -> SecretBytes {
-        try execute(PolicyOR(branches), in: session)
+        if branches.count > 1 { try execute(PolicyOR(branches), in: session) }
         return try lending(execute(try blob.load(under: parent))) { (object) throws(TPMError) in
             let data = try execute(
                 Unseal(object), authorizedBy: .lastUse(of: session, protecting: .encrypt))

@@ -35,30 +35,42 @@ enum KeyringChoice: String, ExpressibleByArgument, CaseIterable {
     }
 }
 
+/// The proofs of `--proof`.
+enum ProofChoice: String, ExpressibleByArgument, CaseIterable {
+    case pin
+    case finger
+
+    var name: String { self == .pin ? "PIN" : "finger" }
+}
+
 extension DesktopCommand {
     /// `latchkey desktop enable`.
     struct Enable: ContextCommand {
         static let configuration = CommandConfiguration(
             commandName: "enable",
-            abstract: "Let your PIN sign in, and the TPM keep the keyring's secret.",
+            abstract: "Let your PIN or finger sign in, and the TPM keep the keyring's secret.",
             discussion: """
-                First names everything that is missing, then asks for your login password and your PIN. Without a terminal, \
-                the first line of standard input is the login password. Run it in your desktop session; on a machine without a keyring, in any session with --keyring none. \
+                First names everything that is missing, then asks for your login password and your PIN or \
+                finger. Without a terminal, the first line of standard input is the login password. Run it in your desktop session; on a machine without a keyring, in any session with --keyring none. \
                 After an interruption, run it again: it continues. The PIN must have only digits, because a sign-in takes any \
                 other text as the password.
+
+                Beside a PIN, a finger signs in too. Without a PIN in the TPM, or with --proof finger, it is a finger alone.
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
         @Option(help: "The keyring to open; none for the sign-in alone.")
         var keyring: KeyringChoice = .gnome
+        @Option(help: "The proof; finger for a finger alone. By default the PIN, if you have one.")
+        var proof: ProofChoice?
 
         var operation: String? { "enable the sign-in" }
 
         func perform(in context: CommandContext) async throws -> BriefReport {
             let session = try DesktopSession(context)
-            let status = try await session.checkedStatus(for: keyring.kind)
+            let (status, choice) = try await session.preparation(for: keyring.kind, proof)
             let password = try await session.input.password()
-            let pin = try await session.pin()
+            let proof = try await session.proof(choice)
             try await session.check(password)
             if password.isPIN {
                 context.console.warn(
@@ -68,34 +80,35 @@ extension DesktopCommand {
             let (kind, enrolment, wallet) = (keyring.kind, session.enrolment, session.wallet)
             let outcome = try await session.blocking { () throws(CommonError) in
                 switch kind {
-                case .gnome: return try enrolment.enable(password: password, pin: pin)
+                case .gnome: return try enrolment.enable(password: password, proof: proof)
                 case .kwallet:
                     let key = try KWallet.key(password: password, salt: try wallet.salt())
-                    return try enrolment.enableWallet(key: key, password: password, pin: pin)
+                    return try enrolment.enableWallet(key: key, password: password, proof: proof)
                 case .withoutKeyring:
-                    return try enrolment.enableWithoutKeyring(password: password, pin: pin)
+                    return try enrolment.enableWithoutKeyring(password: password, proof: proof)
                 }
             }
             return BriefReport(
                 ["enabled": .bool(true), "keyring": .string(kind.description)],
-                text: Self.text(kind, outcome, isAllowed: status.isAllowed))
+                text: Self.text(kind, choice, outcome, isAllowed: status.isAllowed))
         }
 
         private static func text(
-            _ kind: KeyringKind, _ outcome: KeyringEnrolment.Outcome, isAllowed: Bool
+            _ kind: KeyringKind, _ proof: ProofChoice, _ outcome: KeyringEnrolment.Outcome,
+            isAllowed: Bool
         ) -> String {
             let first =
                 switch outcome {
                 case .done, .continued:
                     kind == .withoutKeyring
                         ? "The sign-in is enabled."
-                        : "The keyring opens when you sign in with your PIN or password."
+                        : "The keyring opens when you sign in with your \(proof.name) or password."
                 case .unchanged: "It was enabled already."
                 }
             var sentences = [first]
             if !isAllowed {
                 sentences.append(
-                    "Type your login password at the next sign-in or sudo; from then on, the PIN signs in."
+                    "Type your login password at the next sign-in or sudo; from then on, the \(proof.name) signs in."
                 )
             }
             if kind == .gnome {
@@ -230,13 +243,15 @@ struct DesktopStatusReport: Report {
     let state: String
     /// `gnome`, `kwallet`, or `none` for a sign-in without a keyring.
     let keyring: Nullable<String>
-    /// Whether the TPM has a copy of the secret that the present PIN opens.
+    /// Whether the TPM has a copy of the secret that the present PIN opens, or a finger alone.
     let sealed: Bool
+    /// Whether a finger alone signs in.
+    let fingerAlone: Bool
     /// Whether the copy under the login password is `fresh`, `stale` or `absent`.
     let passwordCopy: String
     /// Whether the user has a PIN in the TPM.
     let pinSet: Bool
-    /// Whether the PIN can sign in.
+    /// Whether the PIN can sign in, or a finger alone.
     let signInAllowed: Bool
     /// `absent`, `encrypted`, `clear-text` or `unknown`.
     let loginKeyring: String
@@ -246,6 +261,7 @@ struct DesktopStatusReport: Report {
         state = record?.state.rawValue ?? "none"
         keyring = Nullable(record?.kind.description)
         sealed = record?.isSealed ?? false
+        fingerAlone = record?.isForFingerAlone ?? false
         passwordCopy = (record?.wrap ?? .absent).rawValue
         (pinSet, signInAllowed) = (status.hasPIN, status.isAllowed)
         loginKeyring =
@@ -267,7 +283,7 @@ struct DesktopStatusReport: Report {
         let copy =
             passwordCopy == "stale"
             ? "stale; run ‘latchkey desktop enable’ again" : passwordCopy
-        let absent = "your PIN does not open it; run ‘latchkey desktop enable’ again"
+        let absent = "your PIN or finger does not open it; run ‘latchkey desktop enable’ again"
         let signIn =
             if signInAllowed {
                 "yes"
@@ -283,7 +299,7 @@ struct DesktopStatusReport: Report {
                 ("TPM's copy", state == "none" ? nil : Layout.Cell(sealed ? "present" : absent)),
                 ("Password's copy", state == "none" ? nil : Layout.Cell(copy)),
                 ("PIN", Layout.Cell(pinSet ? "set" : "not set")),
-                ("PIN signs in", Layout.Cell(signIn)),
+                (fingerAlone ? "Finger signs in" : "PIN signs in", Layout.Cell(signIn)),
                 ("GNOME keyring", Layout.Cell(loginKeyring)),
             ])
     }

@@ -28,7 +28,9 @@ struct DesktopSession: Sendable {
                 recovery: "Sign in as a user of this machine.")
         }
         name = String(cString: text)
-        service = SignInSocket(user: getuid())
+        service = SignInSocket(user: getuid()) {
+            context.console.warn("Place your finger on the reader.")
+        }
         keyring = GnomeKeyring(place)
         wallet = KWallet(place)
         enrolment = KeyringEnrolment(service: service, keyring: keyring)
@@ -51,7 +53,12 @@ struct DesktopSession: Sendable {
     /// warns of everything else.
     ///
     /// - Throws: `CommonError` with all obstacles.
-    func checkedStatus(for kind: KeyringKind) async throws(CommonError) -> SignInStatus {
+    ///
+    /// - Parameter choice: nil for the record's proof, or without one for the PIN if the user has one.
+    /// - Returns: The state of the sign-in, and the proof to ask for.
+    func preparation(for kind: KeyringKind, _ choice: ProofChoice?) async throws(CommonError)
+        -> (status: SignInStatus, proof: ProofChoice)
+    {
         var obstacles = account.map { [$0] } ?? []
         let findings = SignInDiagnostics().findings()
         for finding in findings {
@@ -62,18 +69,48 @@ struct DesktopSession: Sendable {
             }
         }
         var found: SignInStatus?
+        var proof = choice ?? .pin
         do throws(CommonError) { found = try await status() } catch {
             if !findings.contains(where: { $0.kind == .silentService }) { obstacles.append(error) }
         }
         if let found {
-            if !found.hasPIN { obstacles.append(.noPIN) }
-            if let other = found.record?.kind, other != kind {
-                obstacles.append(KeyringEnrolment.otherKind(other))
+            if let record = found.record, record.kind != kind {
+                obstacles.append(KeyringEnrolment.otherKind(record.kind))
             }
+            let sealed = found.record.flatMap { $0.isSealed ? $0 : nil }
+            let present = sealed.map { $0.isForFingerAlone ? ProofChoice.finger : .pin }
+            proof = choice ?? present ?? (found.hasPIN ? .pin : .finger)
+            if let present, present != proof { obstacles.append(Self.otherProof(present)) }
+            let noFinger = proof == .finger ? await fingerObstacle : nil
+            let isEither = choice == nil && present == nil
+            if !found.hasPIN, proof == .pin || isEither && noFinger != nil {
+                obstacles.append(.noPIN)
+            }
+            if let noFinger { obstacles.append(noFinger) }
         }
         obstacles += keyringObstacles(for: kind, isNew: found?.record == nil)
         guard let found, obstacles.isEmpty else { throw Self.joined(obstacles) }
-        return found
+        return (found, proof)
+    }
+
+    private var fingerObstacle: CommonError? {
+        get async {
+            let state = await context.presence.broker?.fingerState()
+            guard state != .ready else { return nil }
+            return CommonError(
+                code: .notEnrolled,
+                reason: state?.obstacle ?? "this program does not use the presence broker",
+                recovery: "For the sign-in with a finger, enrol one with fprintd-enroll.")
+        }
+    }
+
+    private static func otherProof(_ present: ProofChoice) -> CommonError {
+        CommonError(
+            code: .wrongState,
+            reason: present == .finger
+                ? "Latchkey signs you in with a finger alone"
+                : "Latchkey signs you in with your PIN too",
+            recovery: "Disable it first, then enable the other proof.")
     }
 
     /// A home that is encrypted with the password: a PIN cannot mount it.
@@ -133,10 +170,11 @@ struct DesktopSession: Sendable {
         }
     }
 
-    /// Asks for the user's PIN.
+    /// Asks for the user's PIN. The service asks for a finger.
     ///
     /// - Throws: `CommonError`: `unsupported` for a PIN that a sign-in would take as a password.
-    func pin() async throws(CommonError) -> PIN {
+    func proof(_ choice: ProofChoice) async throws(CommonError) -> SignInProof {
+        guard choice == .pin else { return .finger }
         let pin = try await context.presence.givenPIN(
             PINRequest(purpose: .current, context: context.prompt("enable the sign-in")))
         let isPIN = pin.withUnsafeBytes { Self.isPIN($0) }
@@ -145,7 +183,7 @@ struct DesktopSession: Sendable {
                 "the PIN does not have \(SignInRequest.pinLengths.lowerBound) to \(SignInRequest.pinLengths.upperBound) digits, so a sign-in takes it as a password",
                 recovery: "Change it: ‘latchkey pin change KEY’ with a key that has it.")
         }
-        return pin
+        return .pin(pin)
     }
 
     static func isPIN(_ bytes: UnsafeRawBufferPointer) -> Bool {

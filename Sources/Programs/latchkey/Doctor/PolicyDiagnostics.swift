@@ -48,17 +48,24 @@ struct PolicyDiagnostics {
 
     /// Why no finger can be checked now; nil if one can.
     private func fingerObstacle(_ capabilities: KeystoreCapabilities) async -> String? {
-        switch await capabilities.fingerState(through: context.presence) {
-        case .ready: nil
-        case .notEnrolled: "you have no finger enrolled"
-        case .lockedOut: "no finger is accepted after too many that did not match"
-        case .notAvailable(let why): "no fingerprint can be checked: \(why)"
-        }
+        await capabilities.fingerState(through: context.presence).obstacle
     }
 
     private var keystore: any Keystore {
         let settings = context.settings
         return settings.token.map { PKCS11Keystore(uri: $0, options: settings.tokenOptions) }
             ?? TPMKeystore(tcti: settings.tcti, anchors: MemoryTrustAnchors())
+    }
+}
+
+extension FingerState {
+    /// Why no finger can be checked now; nil if one can.
+    var obstacle: String? {
+        switch self {
+        case .ready: nil
+        case .notEnrolled: "you have no finger enrolled"
+        case .lockedOut: "no finger is accepted after too many that did not match"
+        case .notAvailable(let why): "no fingerprint can be checked: \(why)"
+        }
     }
 }

@@ -11,7 +11,7 @@ final class SignInServiceDouble: SignInClient {
     struct Killed: Error {}
 
     static let user: UInt32 = 1000
-    static let pin = Result { try PIN("1234") }
+    static var proof: SignInProof { get throws { .pin(try PIN("123456")) } }
 
     let store: SignInRecordStore
     private let directory: TemporaryDirectory
@@ -52,7 +52,7 @@ final class SignInServiceDouble: SignInClient {
     }
 
     func enrol(
-        _ kind: KeyringKind, secret: SecretBytes, password: SecretBytes, pin: PIN
+        _ kind: KeyringKind, secret: SecretBytes, password: SecretBytes, proof: SignInProof
     ) throws(CommonError) -> UInt64 {
         try step()
         guard try store.read(user: Self.user) == nil else { throw .of(.conflict) }
@@ -63,7 +63,7 @@ final class SignInServiceDouble: SignInClient {
         return try store.write(record).generation
     }
 
-    func renew(password: SecretBytes, pin: PIN) throws(CommonError) -> UInt64 {
+    func renew(password: SecretBytes, proof: SignInProof) throws(CommonError) -> UInt64 {
         try step()
         var record = try record()
         if try record.open(password: password) != nil {
