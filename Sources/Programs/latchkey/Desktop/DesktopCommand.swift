@@ -50,10 +50,10 @@ extension DesktopCommand {
             commandName: "enable",
             abstract: "Let your PIN or finger sign in, and the TPM keep the keyring's secret.",
             discussion: """
-                First names everything that is missing, then asks for your login password and your PIN or \
-                finger. Without a terminal, the first line of standard input is the login password. Run it in your desktop session; on a machine without a keyring, in any session with --keyring none. \
-                After an interruption, run it again: it continues. The PIN must have only digits, because a sign-in takes any \
-                other text as the password.
+                First names everything that is missing, then asks for your login password and your PIN or finger. Without a \
+                terminal, the first line of standard input is the login password. Run it in your desktop session; on a machine \
+                without a keyring, in any session with --keyring none. After an interruption, run it again: it continues. The \
+                PIN must have only digits, because a sign-in takes any other text as the password.
 
                 Beside a PIN, a finger signs in too. Without a PIN in the TPM, or with --proof finger, it is a finger alone.
                 """)

@@ -52,10 +52,9 @@ struct DesktopSession: Sendable {
     /// Finds everything that keeps the sign-in from being enabled, before the first question, and
     /// warns of everything else.
     ///
-    /// - Throws: `CommonError` with all obstacles.
-    ///
     /// - Parameter choice: nil for the record's proof, or without one for the PIN if the user has one.
     /// - Returns: The state of the sign-in, and the proof to ask for.
+    /// - Throws: `CommonError` with all obstacles.
     func preparation(for kind: KeyringKind, _ choice: ProofChoice?) async throws(CommonError)
         -> (status: SignInStatus, proof: ProofChoice)
     {
