@@ -69,9 +69,6 @@ final class RelayConnection: Sendable {
         _ = Glibc.send(descriptor, packet, packet.count, Int32(MSG_NOSIGNAL))
     }
 
-    /// Ends the connection. ``receive()`` returns nil then.
-    func end() { shutdown(descriptor, Int32(SHUT_RDWR)) }
-
     private static var relayUser: UInt32? {
         var buffer = [CChar](repeating: 0, count: 16384)
         var entry = passwd()

@@ -42,24 +42,6 @@ import Testing
         }
     }
 
-    /// Three checks of the server, the key, the trust anchor of its TPM, and the new session.
-    @Test func `a login reads the store five times and writes it once`() async throws {
-        try await Bench.with { bench in
-            _ = try await enabled(bench)
-            let records = try await bench.records()
-            let container = try Container(
-                ContainerConfiguration(
-                    endpoint: FakeIdentity.address, clientID: "app", policy: .pin),
-                records: records, presence: ScriptedPresence(pins: Bench.pin, Bench.pin),
-                browser: bench.browser,
-                transport: bench.identity)
-            try await container.authenticateBiometric()
-            let before = records.store.accessCount
-            try await container.authenticateBiometric()
-            #expect(records.store.accessCount - before == 6)
-        }
-    }
-
     @Test func `a declined prompt changes nothing`() async throws {
         try await Bench.with { bench in
             _ = try await enabled(bench)

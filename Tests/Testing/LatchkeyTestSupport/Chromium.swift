@@ -59,11 +59,6 @@ package final class Chromium: Sendable {
         try text(await command("GET", "url"))
     }
 
-    /// The page's current HTML.
-    package func source() async throws -> String {
-        try text(await command("GET", "source"))
-    }
-
     /// Types into the first element that matches a CSS selector.
     package func type(_ text: String, into selector: String) async throws {
         _ = try await command("POST", "element/\(find(selector))/value", ["text": text])

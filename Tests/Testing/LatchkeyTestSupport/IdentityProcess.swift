@@ -130,9 +130,6 @@ package struct IdentityProcess: Sendable {
     @discardableResult
     package func stop(_ signal: Int32 = SIGTERM) async -> Int32 { await process.stop(signal) }
 
-    /// Sends SIGTERM, and does not wait for the end.
-    package func terminate() { process.signal(SIGTERM) }
-
     /// The log of a server that has ended.
     package var log: String { get async { await rest.value.errors } }
 

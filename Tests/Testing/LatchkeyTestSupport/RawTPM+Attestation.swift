@@ -59,25 +59,4 @@ extension RawTPM {
     /// The attributes of a key that only its policy opens, without the ones that show where it was
     /// created.
     package static let gated: ObjectAttributes = [.noDA]
-
-    /// Signs a digest with a key of this branch, approved by the approval key.
-    package func sign(_ digest: [UInt8], with key: Key, approvedBy finger: Finger) throws(TPMError)
-        -> TPMSignature
-    {
-        try tpm.withSession(.policy, saltedTo: nil) { (session) throws(TPMError) in
-            let approval = Approval(
-                nonceTPM: session.nonceTPM,
-                commandHash: Sign(digest, with: NamedHandle(named: try key.name)).hash,
-                policyRef: finger.reference)
-            return try with(key) { (object) throws(TPMError) in
-                try with(finger.approvalKey) { (authority) throws(TPMError) in
-                    let signature = try tpm.execute(Sign(approval.digest, with: authority))
-                    try tpm.execute(
-                        PolicySigned(approval, signature: signature, by: authority), in: session)
-                }
-                return try tpm.execute(
-                    Sign(digest, with: object), authorizedBy: .lastUse(of: session))
-            }
-        }
-    }
 }

@@ -70,12 +70,6 @@ package struct PasskeyStore: Sendable {
     /// The number of stored passkeys, readable or not.
     package func count() throws(KeystoreError) -> Int { try records.idsNow(Self.kind).count }
 
-    /// The passkey with a credential ID, or nil.
-    package func passkey(_ id: Data) throws(KeystoreError) -> Passkey? {
-        guard id.count == Passkey.idBytes else { return nil }
-        return try passkey(Self.recordID(id))
-    }
-
     /// Finds the one passkey with the credential ID `text` in base64url, or with the label `text`, or
     /// whose ID begins with `text`, in this order.
     ///

@@ -4,9 +4,6 @@ package struct FrameBuffer {
 
     package init() {}
 
-    /// Whether a message has begun.
-    package var isPartial: Bool { !bytes.isEmpty }
-
     /// The number of bytes to read next, at least 1, so that a read never goes beyond the current
     /// message.
     package mutating func missing() throws(SSHFormatError) -> Int {

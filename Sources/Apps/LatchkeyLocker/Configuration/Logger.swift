@@ -35,7 +35,6 @@ struct LogText: ExpressibleByStringInterpolation {
         }
 
         mutating func appendLiteral(_ literal: StaticString) { text += "\(literal)" }
-        mutating func appendInterpolation(_ number: Int) { text += "\(number)" }
         mutating func appendInterpolation(_ phase: SessionPhase) { text += phase.rawValue }
         mutating func appendInterpolation(_ cause: AuthSessionChange.Cause) { text += "\(cause)" }
         mutating func appendInterpolation(_ code: ErsteGroupAuthError.Code) {

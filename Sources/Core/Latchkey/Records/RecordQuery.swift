@@ -68,18 +68,8 @@ package struct RecordMatches: Sendable {
 }
 
 extension RecordContainer {
-    /// Finds the records of a kind that match, oldest first, unverified. Does not use the hardware.
-    /// Reads only matches.
-    package func find(_ kind: String, where query: RecordQuery) async throws(CommonError)
-        -> RecordMatches
-    {
-        let name = name
-        return try await store.read("search the records") { database in
-            try query.fetch(database, container: name, kind: kind)
-        }
-    }
-
-    /// Finds records as ``find(_:where:)`` does, on the caller's own thread.
+    /// Finds the records of a kind that match, oldest first, unverified, on the caller's own thread.
+    /// Does not use the hardware. Reads only matches.
     package func findNow(_ kind: String, where query: RecordQuery) throws(CommonError)
         -> RecordMatches
     {

@@ -96,7 +96,6 @@ extension RecordStore {
     ///   emptied the store, and each time if it has replaced the file; `unavailable` if a store that
     ///   is read without locks has changed.
     func checked(_ database: Database) throws -> Database {
-        accesses.add(1, ordering: .relaxed)
         try file?.check()
         let current = try Self.resetCount(in: database)
         guard resetCount.exchange(current, ordering: .sequentiallyConsistent) != current else {

@@ -31,10 +31,6 @@ public final class RecordStore: Sendable {
     let now: @Sendable () -> Date
     /// The store's reset count at this object's last access; see ``startOver()``.
     let resetCount: Atomic<Int>
-    let accesses = Atomic(0)
-    /// The number of reads and writes. Tests limit it: an access costs two thread switches and five
-    /// SQL statements.
-    package var accessCount: Int { accesses.load(ordering: .relaxed) }
 
     /// Opens the store. Creates a missing one.
     ///

@@ -30,18 +30,6 @@ package struct TokenAdministrator: Sendable {
         self.presence = presence
     }
 
-    /// The token's current information.
-    ///
-    /// - Throws: `KeystoreError`; `unavailable` if the token is absent, `conflict` if the URI
-    ///   matches several.
-    package func information() async throws(KeystoreError) -> TokenInformation {
-        do {
-            return try await entry().information
-        } catch {
-            throw error.during("look at the token")
-        }
-    }
-
     /// Erases the token and sets its label and the PINs of its security officer and its user.
     ///
     /// Prompts for the security officer's PIN (the current one if the token is initialized or has a

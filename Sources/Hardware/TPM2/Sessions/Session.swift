@@ -178,8 +178,6 @@ package struct SuspendedSession: Sendable {
 
     /// The handle.
     package var handle: TPMHandle { state.handle }
-    /// The Name.
-    package var name: TPMName { TPMName(of: state.handle) }
     /// The TPM's latest nonce, to which an approval by signature is bound.
     package var nonceTPM: [UInt8] { state.nonceTPM }
 }

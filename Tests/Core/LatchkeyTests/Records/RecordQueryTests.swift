@@ -38,7 +38,7 @@ struct RecordQueryTests {
             let other = Record(
                 id: "x", kind: "other", attributes: ["colour": "red", "size": "big"])
             try await container.apply([.put(other, payload: nil, ifGeneration: 0)], for: prompt)
-            let found = try await container.find("note", where: query)
+            let found = try container.findNow("note", where: query)
             #expect(found.records.map(\.id.rawValue).joined() == ids)
             #expect(found.unreadable.isEmpty)
             let scanned = try container.scanNow("note", query.matches)
@@ -121,7 +121,7 @@ struct RecordQueryTests {
                 try $0.execute(
                     sql: "INSERT INTO recordAttribute VALUES ('default', 'colour', 'red', 'a')")
             }
-            #expect(try await container.find("note", where: Self.isRed).records.isEmpty)
+            #expect(try container.findNow("note", where: Self.isRed).records.isEmpty)
         }
     }
 
@@ -136,7 +136,7 @@ struct RecordQueryTests {
             try await DatabaseQueue.raw(at: store.path).write {
                 try $0.execute(sql: "UPDATE record SET policy = '{' WHERE id = 'a'")
             }
-            let found = try await container.find("note", where: Self.isRed)
+            let found = try container.findNow("note", where: Self.isRed)
             #expect(found.records.map(\.id) == ["b"])
             #expect(found.unreadable == [damaged])
         }
