@@ -20,13 +20,6 @@ struct HostileResponseTests {
                 { (tpm) throws(TPMError) in _ = try tpm.handles(from: .persistentFirst) }
             ),
             (
-                "GetCapability, curves",
-                { (tpm) throws(TPMError) in
-                    _ = try tpm.execute(GetCapability<ECCCurve>(.eccCurves, count: 64))
-                }
-            ),
-            ("GetRandom", { (tpm) throws(TPMError) in _ = try tpm.getRandom(16) }),
-            (
                 "ReadPublic",
                 { (tpm) throws(TPMError) in _ = try tpm.execute(ReadPublic(.storageRootKey)) }
             ),

@@ -6,45 +6,6 @@ import Testing
 /// them.
 @Suite(.softwareTPM)
 struct PINIndexTests {
-    @Test func `only the index counts wrong PINs`() async throws {
-        try await TestTPM.with { test in
-            let scene = try Scene(test)
-            try scene.write([0, 0, 0, 0, 0, 0, 0, 3])
-            let key = try scene.key()
-            try scene.sign(key, pin: 1)
-            #expect(TestTPM.code { () throws(TPMError) in try scene.sign(key, pin: 2) } == 0x9a2)
-            #expect(
-                try test.tpm.nvRead(scene.index, by: Hierarchy.owner) == [0, 0, 0, 1, 0, 0, 0, 3])
-            try scene.sign(key, pin: 1)
-            for _ in 0..<3 {
-                #expect(
-                    TestTPM.code { () throws(TPMError) in try scene.sign(key, pin: 2) } == 0x9a2)
-            }
-            #expect(
-                TestTPM.code { () throws(TPMError) in try scene.sign(key, pin: 1) } == 0x12f,
-                "the right PIN, too late")
-            #expect(try test.tpm.properties(from: .lockoutCounter, count: 1)[.lockoutCounter] == 0)
-            #expect(
-                TestTPM.code { () throws(TPMError) in
-                    try scene.write([0, 0, 0, 0, 0, 0, 0, 3], by: SoftwareAuthority())
-                } == 0x5db, "reset by another authority")
-            try scene.write([0, 0, 0, 0, 0, 0, 0, 3])
-            try scene.sign(key, pin: 1)
-        }
-    }
-
-    @Test func `after a PIN change, no copy of any key accepts the old PIN`() async throws {
-        try await TestTPM.with { test in
-            let scene = try Scene(test)
-            let key = try scene.key()
-            try scene.change(from: 1, to: 7)
-            #expect(TestTPM.code { () throws(TPMError) in try scene.sign(key, pin: 1) } == 0x9a2)
-            try scene.sign(key, pin: 7)
-            #expect(
-                TestTPM.code { () throws(TPMError) in try scene.change(from: 1, to: 2) } == 0x9a2)
-        }
-    }
-
     @Test func `an index that is defined again with the owner's password opens nothing`()
         async throws
     {
@@ -125,20 +86,6 @@ private struct Scene {
                     PolicySecret(Approval(), of: index), in: session,
                     authorizedBy: .lastUse(of: proof, authValue: value))
             }
-        }
-    }
-
-    func change(from old: UInt8, to new: UInt8) throws(TPMError) {
-        guard let old = [7, 7, 7, old].withUnsafeBytes({ AuthValue($0) }),
-            let new = [7, 7, 7, new].withUnsafeBytes({ AuthValue($0) })
-        else { return }
-        try test.tpm.withSession(.policy, saltedTo: test.parent) { (session) throws(TPMError) in
-            try test.tpm.execute(PolicyAuthValue(), in: session)
-            try test.tpm.execute(PolicyCommandCode(.nvChangeAuth), in: session)
-            try test.tpm.execute(PolicyOR(branches), in: session)
-            try test.tpm.execute(
-                NVChangeAuth(of: index, to: new),
-                authorizedBy: .lastUse(of: session, authValue: old, protecting: .decrypt))
         }
     }
 }

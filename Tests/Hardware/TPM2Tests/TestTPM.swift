@@ -51,17 +51,6 @@ struct TestTPM {
         #expect(try tpm.handles(from: .loadedSessionFirst) == [], "no session is left loaded")
     }
 
-    /// Resets the count of wrong PINs.
-    func resetCount() throws {
-        let authValue = try Self.authValue(
-            Array(#require(SoftwareTPM.current.lockoutPassword).utf8))
-        try tpm.withSession(.hmac, saltedTo: nil) { (session) throws(TPMError) in
-            try tpm.execute(
-                DictionaryAttackLockReset(),
-                authorizedBy: .lastUse(of: session, authValue: authValue))
-        }
-    }
-
     /// Makes a key in a salted session.
     func create(_ template: PublicArea, authValue: AuthValue = .empty) throws -> CreatedObject {
         try tpm.withSession(.hmac, saltedTo: parent) { (session) throws(TPMError) in

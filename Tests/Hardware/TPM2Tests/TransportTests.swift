@@ -82,9 +82,11 @@ struct TransportTests {
         let software = try SoftwareTPM.current
         let connection = try TCTIConnection(software.tcti)
         let tpm = TPM(connection)
-        _ = try tpm.getRandom(8)
+        _ = try tpm.execute(ReadClock())
         await software.cutPower()
-        #expect(throws: TPMError(.transport(.broken), reason: "")) { _ = try tpm.getRandom(8) }
+        #expect(throws: TPMError(.transport(.broken), reason: "")) {
+            _ = try tpm.execute(ReadClock())
+        }
     }
 
     /// Why a software TPM does not answer.
@@ -107,7 +109,7 @@ struct TransportTests {
             do throws(TPMError) {
                 let connection = try TCTIConnection(software.tcti, limit: .seconds(1))
                 defer { connection.close() }
-                _ = try TPM(connection).getRandom(8)
+                _ = try TPM(connection).execute(ReadClock())
                 return nil
             } catch {
                 return error
@@ -122,7 +124,7 @@ struct TransportTests {
         connection.close()
         connection.close()
         #expect(throws: TPMError(.transport(.broken), reason: "")) {
-            _ = try TPM(connection).getRandom(8)
+            _ = try TPM(connection).execute(ReadClock())
         }
     }
 }

@@ -46,7 +46,6 @@ package enum Capability: UInt32, Sendable {
     case handles = 1
     case commands = 2
     case properties = 6
-    case eccCurves = 8
 }
 
 extension TPM {

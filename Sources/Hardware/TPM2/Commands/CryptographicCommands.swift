@@ -1,23 +1,4 @@
-/// `TPM2_ECDH_ZGen` (Part 3 section 14.5): multiplies a point by the private key.
-package struct ECDHZGen: TPMCommand {
-    package static let code = TPMCommandCode.ecdhZGen
-    package static let authorizedHandles = 1
-    package let entities: [NamedHandle]
-    private let point: ECCPoint
-
-    package init(_ point: ECCPoint, with key: TPMObject) {
-        entities = NamedHandle.area(key)
-        self.point = point
-    }
-
-    package func marshal(into writer: inout TPMWriter) { writer.write(TPM2B(point)) }
-
-    package func response(from reader: inout TPMReader) throws(TPMError) -> ECCPoint {
-        try reader.readSized(ECCPoint.self, maximum: 256)
-    }
-}
-
-/// `TPM2_HMAC` (section 15.5) with HMAC-SHA-256. A TPM may lack this command: see
+/// `TPM2_HMAC` (Part 3 section 15.5) with HMAC-SHA-256. A TPM may lack this command: see
 /// ``TPM/hasCommand(_:)``.
 package struct Hmac: KeyCommand {
     package static let code = TPMCommandCode.hmac
@@ -42,38 +23,6 @@ package struct Hmac: KeyCommand {
     }
 }
 
-/// `TPM2_GetRandom` (section 16.1). A TPM returns at most the size of its largest digest.
-package struct GetRandom: TPMCommand {
-    package static let code = TPMCommandCode.getRandom
-    private let count: UInt16
-
-    package init(_ count: UInt16) { self.count = count }
-
-    package func marshal(into writer: inout TPMWriter) { writer.write(count) }
-
-    package func response(from reader: inout TPMReader) throws(TPMError) -> [UInt8] {
-        try reader.readSized(maximum: Int(count))
-    }
-}
-
-/// `TPM2_VerifySignature` (section 20.1). The response code is `signature` when the signature is
-/// not valid.
-package struct VerifySignature: TPMCommand {
-    package typealias Response = Ticket
-    package static let code = TPMCommandCode.verifySignature
-    package let entities: [NamedHandle]
-    private let digest: [UInt8]
-    private let signature: TPMSignature
-
-    package init(_ signature: TPMSignature, over digest: [UInt8], by key: TPMObject) {
-        entities = NamedHandle.area(key)
-        self.digest = digest
-        self.signature = signature
-    }
-
-    package func marshal(into writer: inout TPMWriter) { writer.write(TPM2B(digest), signature) }
-}
-
 /// `TPM2_Sign` (section 20.2) with a key that is not restricted.
 package struct Sign: KeyCommand {
     package typealias Response = TPMSignature
@@ -94,21 +43,5 @@ package struct Sign: KeyCommand {
 
     package func marshal(into writer: inout TPMWriter) {
         writer.write(TPM2B(digest), scheme, Ticket.nullHashCheck)
-    }
-}
-
-extension TPM {
-    /// Returns random bytes of the TPM.
-    package func getRandom(_ count: UInt16) throws(TPMError) -> [UInt8] {
-        var bytes: [UInt8] = []
-        while bytes.count < count {
-            let more = try execute(GetRandom(count - UInt16(bytes.count)))
-            guard !more.isEmpty else {
-                throw TPMError(
-                    .malformed, command: .getRandom, reason: "the TPM returned no random bytes")
-            }
-            bytes += more
-        }
-        return bytes
     }
 }

@@ -35,15 +35,6 @@ package struct StartAuthSession: TPMCommand {
     }
 }
 
-/// `TPM2_PolicyRestart` (section 11.2): resets the policy digest of a session.
-package struct PolicyRestart: TPMCommand {
-    package static let code = TPMCommandCode.policyRestart
-
-    package init() {}
-
-    package func completed(in session: Session) { session.state.needsAuthValue = false }
-}
-
 extension TPM {
     /// Opens a session, lends it to `body`, and flushes it unless its last use closed it.
     ///

@@ -21,7 +21,6 @@ public struct TPMCommandCode: TPMNumber, Hashable, Sendable {
     package static let objectChangeAuth = TPMCommandCode(rawValue: 0x150)
     package static let policySecret = TPMCommandCode(rawValue: 0x151)
     package static let create = TPMCommandCode(rawValue: 0x153)
-    package static let ecdhZGen = TPMCommandCode(rawValue: 0x154)
     /// `TPM_CC_HMAC`.
     package static let hmac = TPMCommandCode(rawValue: 0x155)
     package static let load = TPMCommandCode(rawValue: 0x157)
@@ -41,10 +40,7 @@ public struct TPMCommandCode: TPMNumber, Hashable, Sendable {
     package static let policyTicket = TPMCommandCode(rawValue: 0x172)
     package static let readPublic = TPMCommandCode(rawValue: 0x173)
     package static let startAuthSession = TPMCommandCode(rawValue: 0x176)
-    package static let verifySignature = TPMCommandCode(rawValue: 0x177)
     package static let getCapability = TPMCommandCode(rawValue: 0x17a)
-    package static let getRandom = TPMCommandCode(rawValue: 0x17b)
-    package static let policyRestart = TPMCommandCode(rawValue: 0x180)
     package static let readClock = TPMCommandCode(rawValue: 0x181)
     package static let policyGetDigest = TPMCommandCode(rawValue: 0x189)
     package static let nvCertify = TPMCommandCode(rawValue: 0x184)
@@ -61,15 +57,15 @@ extension TPMCommandCode: CustomStringConvertible {
         .certifyCreation: "CertifyCreation",
         .nvRead: "NV_Read", .objectChangeAuth: "ObjectChangeAuth", .policySecret: "PolicySecret",
         .create: "Create",
-        .ecdhZGen: "ECDH_ZGen", .load: "Load", .hmac: "HMAC",
+        .load: "Load", .hmac: "HMAC",
         .sign: "Sign", .unseal: "Unseal", .policySigned: "PolicySigned",
         .contextLoad: "ContextLoad", .contextSave: "ContextSave", .flushContext: "FlushContext",
         .loadExternal: "LoadExternal", .nvReadPublic: "NV_ReadPublic",
         .policyAuthValue: "PolicyAuthValue",
         .policyCommandCode: "PolicyCommandCode", .policyOR: "PolicyOR", .readPublic: "ReadPublic",
-        .startAuthSession: "StartAuthSession", .verifySignature: "VerifySignature",
+        .startAuthSession: "StartAuthSession",
         .getCapability: "GetCapability",
-        .getRandom: "GetRandom", .policyRestart: "PolicyRestart", .readClock: "ReadClock",
+        .readClock: "ReadClock",
         .policyGetDigest: "PolicyGetDigest",
         .activateCredential: "ActivateCredential",
         .certify: "Certify", .nvCertify: "NV_Certify",

@@ -1,4 +1,5 @@
 import Crypto
+import FoundationEssentials
 import LatchkeySimulators
 import LatchkeyTesting
 import TPM2
@@ -30,18 +31,19 @@ import Testing
         try PublicArea(unmarshalling: key.publicArea.dropFirst(2))
     }
 
-    /// What `TPM2` reads in a statement, with the signature verified by the TPM.
-    private func read(_ said: Said, _ signer: ESAPI.WrappedKey) async throws -> Attest {
-        let statement = said.statement
-        try await NativeTPM.connect(to: SoftwareTPM.current.tcti) { native in
-            let key = try native.tpm.execute(LoadExternal(Self.area(signer), in: .owner))
-            defer { try? native.tpm.execute(FlushContext(key.handle)) }
-            _ = try native.tpm.execute(
-                VerifySignature(
-                    TPMSignature(unmarshalling: said.signature),
-                    over: Array(SHA256.hash(data: statement)), by: key))
+    /// What `TPM2` reads in a statement, whose signature swift-crypto verifies.
+    private func read(_ said: Said, _ signer: ESAPI.WrappedKey) throws -> Attest {
+        guard case .ecdsa(.sha256, let r, let s) = try TPMSignature(unmarshalling: said.signature)
+        else {
+            throw TPMError(.malformed, reason: "not ECDSA with SHA-256")
         }
-        return try Attest(unmarshalling: statement)
+        let point = try #require(Self.area(signer).p256Point?.p256Representation)
+        let raw = [r, s].flatMap { Array(repeating: 0, count: 32 - $0.count) + $0 }
+        #expect(
+            try P256.Signing.PublicKey(x963Representation: point).isValidSignature(
+                P256.Signing.ECDSASignature(rawRepresentation: raw),
+                for: SHA256.hash(data: said.statement)))
+        return try Attest(unmarshalling: said.statement)
     }
 
     @Test func `both certify a key with the same statement`() async throws {
@@ -62,7 +64,7 @@ import Testing
             }
             return Said(statement: said.bytes, signature: said.signature.marshalled)
         }
-        let attests = [try await read(theirs, signer), try await read(ours, signer)]
+        let attests = [try read(theirs, signer), try read(ours, signer)]
         #expect(attests[0] == attests[1])
         #expect(attests[0].extraData == Self.challenge)
         guard case .certify(let name, _) = attests[0].statement else {

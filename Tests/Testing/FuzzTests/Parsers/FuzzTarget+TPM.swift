@@ -19,7 +19,7 @@ extension FuzzTarget {
     }
 
     /// Authentic responses in a session with parameter decryption: the bytes are the parameters of
-    /// `Unseal`, `Create` and `GetRandom`, with an HMAC under the session's key.
+    /// `Unseal` and `Create`, with an HMAC under the session's key.
     static let tpmSessions = FuzzTarget("tpm-sessions") { (input) throws(Contradiction) in
         guard let choice = input.first else { return }
         let session = Session(

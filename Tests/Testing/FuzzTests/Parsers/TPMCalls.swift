@@ -20,10 +20,10 @@ enum TPMCalls {
     static let all: [Call] = [
         { _ = try $0.properties(from: .revision, count: 12) },
         { _ = try $0.handles(from: .persistentFirst) },
-        { _ = try $0.execute(GetCapability<ECCCurve>(.eccCurves, count: 64)) },
+        { _ = try $0.hasCommand(.hmac) },
         { _ = try $0.properties(from: .permanent, count: 1) },
         { _ = try $0.handles(from: .transientFirst) },
-        { _ = try $0.getRandom(32) },
+        { _ = try $0.execute(Hmac(of: [1], with: key)) },
         { _ = try $0.execute(ReadPublic(.storageRootKey)) },
         { _ = try $0.execute(ReadClock()) },
         { _ = try $0.execute(StartAuthSession(.hmac, saltedTo: key)) },
@@ -63,11 +63,8 @@ enum TPMCalls {
             _ = try $0.execute(Sign([UInt8](repeating: 1, count: 32), with: signer))
         },
         { _ = try $0.execute(Unseal(key)) },
-        {
-            _ = try $0.execute(
-                VerifySignature(signature, over: [UInt8](repeating: 1, count: 32), by: signer))
-        },
-        { _ = try $0.execute(ECDHZGen(ECCPoint(x: [1], y: [2]), with: key)) },
+        { try $0.execute(NVUndefineSpace(try NVIndex(publicArea: index))) },
+        { try $0.execute(EvictControl(key, at: .storageRootKey)) },
         { _ = try $0.suspend(session) },
         { _ = try TPMIdentity($0).description },
         { _ = try LockoutState($0).attemptsLeft },
