@@ -54,19 +54,6 @@ import Testing
         }
     }
 
-    @Test func `a wrong PIN prompts once and its error is passed on`() async throws {
-        try await Bench.with { bench in
-            _ = try await enabled(bench)
-            let presence = ScriptedPresence(pins: "9999")
-            let container = try await bench.start(presence: presence)
-            await #expect(throws: keystore(.wrongProof)) {
-                try await container.authenticateBiometric()
-            }
-            #expect(presence.requests.count == 1)
-            #expect(try await container.isBiometricEnabled())
-        }
-    }
-
     @Test
     func
         `a key that was removed on the server is removed from the device after a second attempt, with one prompt`()

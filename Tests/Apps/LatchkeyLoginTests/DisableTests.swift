@@ -26,21 +26,6 @@ import Testing
         }
     }
 
-    @Test func `an identity that the server does not know is reported, and the key is deleted`()
-        async throws
-    {
-        try await Bench.with { bench in
-            let container = try await enabled(bench)
-            let kid = try #require(try await container.listBiometricKeys().first?.id)
-            await bench.identity.removeIdentity(kid.rawValue)
-            await #expect(throws: login(.identityNotFound)) {
-                try await container.disableBiometric()
-            }
-            #expect(try await !container.isBiometricEnabled())
-            await #expect(throws: login(.notEnabled)) { try await container.disableBiometric() }
-        }
-    }
-
     @Test
     func
         `after a network failure it is disabled on the device, and calling again removes it on the server`()

@@ -8,16 +8,6 @@ import LatchkeyTesting
 import Testing
 
 @Suite(.softwareTPM) struct EnableTests {
-    @Test func `without a session there is no prompt`() async throws {
-        try await Bench.with { bench in
-            let (presence, wire) = (ScriptedPresence([]), RecordingTransport())
-            let container = try await bench.start(presence: presence, transport: wire)
-            await #expect(throws: login(.unauthenticated)) { try await container.enableBiometric() }
-            #expect(presence.requests.isEmpty)
-            #expect(wire.recordings.isEmpty)
-        }
-    }
-
     @Test(arguments: [TokenStorage.persistent, .memory])
     func `enabling again is reported, and does not prompt, send a request or use the hardware`(
         _ storage: TokenStorage

@@ -21,24 +21,6 @@ import Testing
         try await DatabaseQueue.raw(at: store.path).write { try $0.execute(sql: sql) }
     }
 
-    @Test func `a key on another machine is refused and kept`() async throws {
-        try await Bench.with { bench in
-            try await enabled(bench)
-            try await SoftwareTPM.withRunning { other in
-                let store = try await RecordStore(directory: bench.directory.path)
-                let presence = ScriptedPresence([])
-                let container = try await bench.start(
-                    presence: presence, keystore: TPMKeystore(tcti: other.tcti, anchors: store))
-                await #expect(throws: keystore(.wrongDevice)) {
-                    try await container.authenticateBiometric()
-                }
-                #expect(presence.requests.isEmpty)
-            }
-            let home = try await bench.start()
-            #expect(try await home.authenticateBiometric().userInfo.userID == "user-a")
-        }
-    }
-
     @Test func `an edited owner is damaged, is kept, and can be removed with force`() async throws {
         try await Bench.with { bench in
             try await enabled(bench)
@@ -68,34 +50,6 @@ import Testing
             await #expect(throws: keystore(.damaged)) { try await container.enableBiometric() }
             try await container.logout(force: true)
             #expect(try await !container.isBiometricEnabled())
-        }
-    }
-
-    @Test func `no token is stored unencrypted`() async throws {
-        try await Bench.with { bench in
-            try await enabled(bench)
-            let token = try #require(await bench.identity.refreshTokens.keys.first)
-            let directory = bench.directory.path + "/default"
-            for file in try FileManager.default.contentsOfDirectory(atPath: directory) {
-                let bytes = try Data(contentsOf: URL(filePath: "\(directory)/\(file)"))
-                #expect(bytes.range(of: Data(token.utf8)) == nil, "\(file)")
-            }
-        }
-    }
-
-    @Test func `a PIN changed for the container replaces the old PIN`() async throws {
-        try await Bench.with { bench in
-            try await enabled(bench)
-            let store = try await RecordStore(directory: bench.directory.path)
-            let records = try RecordContainer(
-                store: store, keystore: TPMKeystore(tcti: bench.tpm.tcti, anchors: store))
-            try await records.changePIN(
-                for: PromptContext(reason: "change the PIN"),
-                authorizedBy: ScriptedPresence(pins: Bench.pin, "97531"))
-            let old = try await bench.start(presence: ScriptedPresence(pins: Bench.pin))
-            await #expect(throws: keystore(.wrongProof)) { try await old.authenticateBiometric() }
-            let new = try await bench.start(presence: ScriptedPresence(pins: "97531"))
-            #expect(try await new.authenticateBiometric().userInfo.userID == "user-a")
         }
     }
 

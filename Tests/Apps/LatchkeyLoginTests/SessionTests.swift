@@ -210,22 +210,6 @@ import Testing
         }
     }
 
-    @Test func `tokens in memory end with the program, biometric login does not`() async throws {
-        try await Bench.with { bench in
-            let first = try await bench.start(tokenStorage: .memory)
-            try await first.authorize()
-            try await first.enableBiometric()
-            #expect(try await first.sessionState == .authenticated)
-            let second = try await bench.start(tokenStorage: .memory)
-            #expect(try await second.sessionState == .noSession)
-            #expect(try await second.lastUserID == "user-a")
-            try await second.authenticateBiometric()
-            #expect(try await second.fetchUserInfo().email == "user-a@identity.test")
-            let another = try await bench.start()
-            #expect(try await another.sessionState == .noSession)
-        }
-    }
-
     @Test(arguments: [ContainerOperation.authorize, .authenticate, .logoutKeepingKey, .refresh])
     func `a container that keeps tokens in memory revokes and deletes the stored session`(
         operation: ContainerOperation
@@ -271,25 +255,6 @@ import Testing
             try await container.refreshAccessTokenIfNeeded()
             #expect(wire.recordings.count == 2)
             #expect(try await bench.records().metadata("login.session") == nil)
-        }
-    }
-
-    @Test func `containers with different names are separate`() async throws {
-        try await Bench.with { bench in
-            let work = try await bench.start(name: "work")
-            try await work.authorize()
-            try await work.enableBiometric()
-            let home = try await bench.start(name: "home")
-            #expect(try await home.sessionState == .noSession)
-            #expect(try await home.lastUserID == nil)
-            #expect(try await !home.isBiometricEnabled())
-            await bench.identity.setVisitor("user-b")
-            try await home.authorize()
-            try await home.enableBiometric()
-            #expect(try await home.authenticateBiometric().userInfo.userID == "user-b")
-            #expect(try await work.authenticateBiometric().userInfo.userID == "user-a")
-            try await home.logout()
-            #expect(try await work.isBiometricEnabled())
         }
     }
 
@@ -339,21 +304,6 @@ import Testing
                     try await container.authenticateBiometric()
                 }
             }
-        }
-    }
-
-    @Test func `a logout disables biometric login and lets another user in`() async throws {
-        try await Bench.with { bench in
-            let container = try await bench.start()
-            try await container.authorize()
-            try await container.enableBiometric()
-            try await container.logout()
-            #expect(try await !container.isBiometricEnabled())
-            #expect(try await container.lastUserID == "user-a")
-            #expect(await bench.identity.identities.isEmpty)
-            await bench.identity.setVisitor("user-b")
-            #expect(try await container.authorize().userInfo.userID == "user-b")
-            #expect(try await container.lastUserID == "user-b")
         }
     }
 

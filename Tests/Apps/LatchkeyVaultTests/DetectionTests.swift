@@ -31,21 +31,6 @@ struct DetectionTests {
         }
     }
 
-    @Test func `the availability of biometrics depends on the machine, not on the vault`()
-        async throws
-    {
-        let scene = try Scene()
-        let fingers = try await scene.start(policy: .biometryAny)
-        #expect(!fingers.isUserVerificationAvailable)
-        let empty = vault(in: fingers)
-        #expect(name(of: empty) == .empty)
-        await #expect(throws: unavailable) { try await empty.storeToBiometrics(credentials: .jane) }
-        let plain = try await empty.storeToKeychain(credentials: .jane)
-        #expect(name(of: plain) == .keychain)
-        await #expect(throws: unavailable) { try await plain.upgrade() }
-        #expect(name(of: vault(in: try await scene.start())) == .keychainUpgradable)
-    }
-
     /// Changes of the row that need no hardware.
     @Test(arguments: [
         "attributes = '{'", "kind = 'note'", "policy = '{}'", "class = 'device'",
@@ -64,16 +49,6 @@ struct DetectionTests {
         #expect(try rows(scene) == before)
         #expect(name(of: try await found.reset()) == .emptyWithBiometrics)
         #expect(try rows(scene).isEmpty)
-    }
-
-    @Test func `a copied store reports the wrong device`() async throws {
-        let scene = try Scene()
-        _ = try await vault(in: scene.start()).storeToBiometrics(credentials: .jane)
-        try await SoftwareTPM.withRunning { other in
-            let space = try await scene.closed(tcti: other.tcti)
-            await #expect(throws: wrongDevice) { try await vault(in: space).unlock() }
-            #expect(name(of: vault(in: space)) == .locked)
-        }
     }
 
     @Test func `a vault that cannot be read is locked, with the reason`() async throws {

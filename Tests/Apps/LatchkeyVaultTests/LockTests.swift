@@ -73,19 +73,6 @@ struct LockTests {
         #expect(try rows(scene) == before)
     }
 
-    @Test func `a wrong PIN is counted by the hardware and opens nothing`() async throws {
-        let presence = ScriptedPresence(pins: "2468", "1111", "2468")
-        let scene = try Scene()
-        let space = try await scene.start(presence)
-        let locked = try await vault(in: space).storeToBiometrics(credentials: .jane).lock()
-        let before = try await space.records.keystore.pinStatus().attemptsLeft
-        await #expect(throws: wrongProof) { try await locked.unlock() }
-        #expect(name(of: vault(in: space)) == .locked)
-        let after = try await space.records.keystore.pinStatus().attemptsLeft
-        #expect(try #require(after) == #require(before) - 1)
-        #expect(try await locked.unlock().credentials == .jane)
-    }
-
     @Test func `a lockout is reported and writes nothing`() async throws {
         let scene = try Scene()
         let space = try await scene.start(ScriptedPresence(pins: "2468", "1111", "1111", "1111"))
@@ -97,23 +84,6 @@ struct LockTests {
         #expect(name(of: vault(in: space)) == .locked)
         #expect(try rows(scene) == before)
         #expect(name(of: try await locked.reset()) == .empty)
-    }
-
-    @Test func `when unlock fails with lockedOut, the owner's lockout password lifts the lockout`()
-        async throws
-    {
-        let scene = try Scene()
-        let password = try #require(try SoftwareTPM.current.lockoutPassword)
-        let presence = ScriptedPresence(pins: "2468", "1111", "1111", "1111", password, "2468")
-        let space = try await scene.start(presence)
-        let locked = try await vault(in: space).storeToBiometrics(credentials: .jane).lock()
-        try await lockOut(locked)
-        #expect(try await locked.reauthenticateOwner())
-        #expect(presence.requests.suffix(2).map(\.purpose) == [.lockoutPassword, .current])
-        #expect(presence.notices.isEmpty)
-        #expect(name(of: vault(in: space)) == .locked)
-        #expect(try await locked.unlock().credentials == .jane)
-        #expect(presence.requests.count == 6, "the proof is valid for the next unlock")
     }
 
     @Test

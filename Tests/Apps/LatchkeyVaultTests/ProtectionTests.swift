@@ -104,18 +104,6 @@ struct ProtectionTests {
         #expect(try vault(in: space).credentials == .jane)
     }
 
-    @Test func `changing the container's PIN changes the vault's`() async throws {
-        let scene = try Scene()
-        let space = try await scene.start()
-        _ = try await vault(in: space).storeToBiometrics(credentials: .jane)
-        try await space.records.changePIN(
-            for: PromptContext(reason: "change the PIN"),
-            authorizedBy: ScriptedPresence(pins: "2468", "13579"))
-        let after = try await scene.start(ScriptedPresence(pins: "2468", "13579"))
-        await #expect(throws: wrongProof) { try await vault(in: after).unlock() }
-        #expect(try await vault(in: after).unlock().credentials == .jane)
-    }
-
     @Test func `the hardware is used no more than necessary`() async throws {
         let scene = try Scene()
         var counter: CountingKeystore?

@@ -68,21 +68,4 @@ struct CanailleTests {
         }
         #expect(requests == 4)
     }
-
-    @Test func `two programs that refresh at once make one request, and the next refresh works`()
-        async throws
-    {
-        let bench = try Bench()
-        let (_, requests) = try await OpenIDProvider.withRunning(holding: 6) { provider in
-            let first = try await start(bench).store(token(provider))
-            let second = try #require(try await start(bench).credential(id: first.id))
-            async let one = first.refresh()
-            async let two = second.refresh()
-            let tokens = try await [one, two]
-            #expect(tokens[0] == tokens[1])
-            #expect(try await second.userInfo().subject == "jane")
-            _ = try await second.refresh()
-        }
-        #expect(requests == 2)
-    }
 }

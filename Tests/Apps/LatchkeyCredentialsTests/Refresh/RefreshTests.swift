@@ -193,15 +193,6 @@ struct RefreshTests {
         #expect(try await credential.token == token)
     }
 
-    @Test func `another user's token is refused`() async throws {
-        let bench = try Bench()
-        let token = try bench.provider.signIn()
-        let credential = try await bench.start().store(token)
-        bench.provider.setSubject("eve")
-        await #expect(throws: credentials(.invalidToken)) { try await credential.refresh() }
-        #expect(try await credential.token == token)
-    }
-
     @Test func `a token with another signer's signature is refused`() async throws {
         let bench = try Bench()
         let store = try await bench.start()

@@ -136,18 +136,6 @@ struct FindTests {
         #expect(found.map(\.id) == (500..<600).map(String.init))
     }
 
-    @Test func `query and predicate find the same credentials`() async throws {
-        let (bench, store) = try await bench()
-        defer { withExtendedLifetime(bench) {} }
-        for service in ["a", "b", "c"] {
-            let indexed: [Credential] = try store.find { $0.tags["service"] == service }
-            let scanned: [Credential] = try store.find { (metadata: Token.Metadata) -> Bool in
-                metadata.tags["service"] == service
-            }
-            #expect(indexed == scanned)
-        }
-    }
-
     @Test(arguments: ["x", #"{"tag.service":"a"}"#])
     func `a row that can't be read is left out and reported`(attributes: String) async throws {
         let (bench, store) = try await bench()

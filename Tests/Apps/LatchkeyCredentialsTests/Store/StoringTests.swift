@@ -86,27 +86,6 @@ struct StoringTests {
         #expect(try store.allCredentials.map(\.id) == ["one", "two"])
     }
 
-    @Test func `the first token becomes the default, and no other one replaces it`() async throws {
-        let bench = try Bench()
-        let store = try await bench.start()
-        #expect(try store.defaultCredential == nil)
-        let first = try store.store(bench.provider.signIn())
-        let second = try store.credential(for: bench.provider.signIn())
-        #expect(try store.defaultCredential === first)
-        try first.remove()
-        #expect(try store.defaultCredential == nil)
-        #expect(try store.allCredentials == [second])
-        let third = try store.store(bench.provider.signIn())
-        #expect(try store.defaultCredential == nil)
-        try store.setDefault(third)
-        #expect(try await bench.start().defaultCredential?.id == third.id)
-        try store.setDefault(nil)
-        #expect(try store.defaultCredential == nil)
-        #expect(try store.allCredentials.count == 2)
-        try third.remove()
-        #expect(throws: credentials(.notFound)) { try store.setDefault(third) }
-    }
-
     @Test
     func
         `a default that another program removed is cleared, and the next first token becomes the default`()

@@ -7,74 +7,9 @@ import Testing
 
 @testable import LatchkeyLocker
 
-/// Encryption and decryption in each status.
+/// Encryption and decryption.
 @Suite(.softwareTPM, .softwareToken)
 struct ProtectionTests {
-    /// Four levels, six statuses, both directions.
-    @Test(arguments: SimulatedDevice.allCases)
-    func `each status opens its levels and no others`(device: SimulatedDevice) async throws {
-        try await Scene.with(on: device) { scene in
-            let program = try await scene.start { $0.offlineVerification = OfflineVerification() }
-            let locker = program.locker
-            var texts: [ProtectionLevel: String] = [:]
-
-            func check(_ phase: SessionPhase) throws {
-                #expect(program.phase == phase)
-                for level in ProtectionLevel.allCases {
-                    let isOpen = phase.openLevels.contains(level)
-                    if isOpen {
-                        let text = try locker.encrypt(secret: "fresh", protectionLevel: level)
-                        #expect(try locker.decrypt(encryptedSecret: text) == "fresh")
-                    } else {
-                        #expect(
-                            throws: ProtectionError.levelNotSatisfied(
-                                required: level, current: phase)
-                        ) {
-                            try locker.encrypt(secret: "x", protectionLevel: level)
-                        }
-                    }
-                    guard let text = texts[level] else { continue }
-                    if isOpen {
-                        #expect(try locker.decrypt(encryptedSecret: text) == "s3cret")
-                    } else if phase == .unregistered {
-                        #expect(throws: ProtectionError.wrongEnrolment) {
-                            try locker.decrypt(encryptedSecret: text)
-                        }
-                    } else {
-                        #expect(
-                            throws: ProtectionError.levelNotSatisfied(
-                                required: level, current: phase)
-                        ) {
-                            try locker.decrypt(encryptedSecret: text)
-                        }
-                    }
-                }
-            }
-
-            try check(.unregistered)
-            _ = try await locker.startAuthSession()
-            texts = program.sealAll()
-            try check(.activeViaStrongAuth)
-            _ = try await locker.endAuthSession(mode: .lock)
-            try check(.enrolled)
-            _ = try await locker.startAuthSession()
-            try check(.activeViaEasyAccess)
-            _ = try await locker.endAuthSession(mode: .lock)
-            _ = try await locker.backgroundAccess()
-            try check(.backgroundAccess)
-            _ = try await locker.endAuthSession(mode: .lock)
-            scene.line.isDown = true
-            _ = try await locker.startAuthSession()
-            try check(.verifiedOffline)
-            scene.line.isDown = false
-            // A start with a network replaces the offline verification.
-            _ = try await locker.backgroundAccess()
-            try check(.backgroundAccess)
-            _ = try await locker.endAuthSession(mode: .destroy)
-            try check(.unregistered)
-        }
-    }
-
     /// An attacker who can write the file can't predict the next class, nor replace a class.
     @Test func `each secret has a separate class, and a planted class is not used`() async throws {
         try await Scene.with { scene in

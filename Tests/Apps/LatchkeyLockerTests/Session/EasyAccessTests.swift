@@ -40,42 +40,6 @@ struct EasyAccessTests {
         }
     }
 
-    @Test(arguments: SimulatedDevice.allCases)
-    func `disabling keeps the levels of strong authentication, and enabling sets another secret`(
-        device: SimulatedDevice
-    ) async throws {
-        try await Scene.with(on: device) { scene in
-            let program = try await scene.start()
-            _ = try await program.locker.startAuthSession()
-            let texts = program.sealAll()
-            let disabled = try await program.locker.disableEasyAccess()
-            #expect(disabled.phase == .enrolled && !disabled.isEasyAccessEnabled)
-            #expect(program.readable(texts) == [.base])
-            await #expect(throws: refusal(.easyAccessDisabled)) {
-                try await program.locker.startAuthSession(
-                    options: .init(requiredLevel: .easyAccess))
-            }
-            let prompts = program.presence.requests.count
-            #expect(try await program.locker.startAuthSession().phase == .activeViaStrongAuth)
-            #expect(program.presence.requests.count == prompts)
-            #expect(program.readable(texts) == Set(ProtectionLevel.allCases))
-            await #expect(throws: refusal(.easyAccessDisabled)) {
-                try await program.locker.changeEasyAccess()
-            }
-            let enabled = try await program.locker.enableEasyAccess()
-            #expect(enabled.phase == .activeViaStrongAuth && enabled.isEasyAccessEnabled)
-            // One login to enrol and one to start. Enabling uses the token of the second.
-            #expect(await scene.channel.requests.count == 2)
-            #expect(enabled.accessToken?.value != nil)
-            await #expect(throws: refusal(.easyAccessEnabled)) {
-                try await program.locker.enableEasyAccess()
-            }
-            _ = try await program.locker.endAuthSession(mode: .lock)
-            #expect(try await program.locker.startAuthSession().phase == .activeViaEasyAccess)
-            #expect(program.readable(texts) == Set(ProtectionLevel.allCases))
-        }
-    }
-
     @Test func `a cancelled change leaves the old PIN`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start(

@@ -26,30 +26,6 @@ struct InteractionTests {
         while program.presence.requests.count < count { await Task.yield() }
     }
 
-    @Test func `a second call is refused during a prompt, and the first continues`() async throws {
-        try await Scene.with { scene in
-            let program = try await locked(scene, [.hesitate])
-            #expect(!program.locker.isUserInteractionInProgress())
-            let first = Task { try await program.locker.startAuthSession() }
-            await asked(program, 2)
-            #expect(program.locker.isUserInteractionInProgress())
-            await #expect(throws: refusal(.userInteractionInProgress)) {
-                try await program.locker.startAuthSession()
-            }
-            await #expect(throws: refusal(.userInteractionInProgress)) {
-                try await program.locker.changeEasyAccess()
-            }
-            // Background access does not prompt, so it can run at the same time.
-            #expect(try await program.locker.backgroundAccess().phase == .backgroundAccess)
-            #expect(program.locker.isUserInteractionInProgress())
-            let status = try await program.locker.dismissUI()
-            #expect(status.phase == .backgroundAccess)
-            await #expect(throws: refusal(.userCancelled)) { try await first.value }
-            #expect(!program.locker.isUserInteractionInProgress())
-            await #expect(throws: refusal(.noActiveUI)) { try await program.locker.dismissUI() }
-        }
-    }
-
     @Test func `one of many concurrent starts wins`() async throws {
         try await Scene.with { scene in
             let program = try await locked(scene, Array(repeating: .pin("2468"), count: 8))
@@ -93,18 +69,6 @@ struct InteractionTests {
                         presence: PresenceSession(asked, acceptsEarlierProof: false)))
             }
             #expect(asked.requests.count == 1)
-        }
-    }
-
-    @Test func `a login page that is dismissed leaves the status as it was`() async throws {
-        try await Scene.with { scene in
-            let program = try await scene.start()
-            await scene.channel.next(.hesitate)
-            let starting = Task { try await program.locker.startAuthSession() }
-            while await scene.channel.requests.isEmpty { await Task.yield() }
-            #expect(try await program.locker.dismissUI().phase == .unregistered)
-            await #expect(throws: refusal(.userCancelled)) { try await starting.value }
-            #expect(try await program.locker.startAuthSession().phase == .activeViaStrongAuth)
         }
     }
 
@@ -204,77 +168,8 @@ struct InteractionTests {
 
     // MARK: Callbacks
 
-    @Test func `callbacks run once, on the main actor`() async throws {
-        try await Scene.with { scene in
-            let program = try await scene.start()
-            let (calls, call) = AsyncStream.makeStream(
-                of: (SessionPhase, ErsteGroupAuthError?).self)
-            program.locker.startAuthSession(
-                options: nil, metadata: ["n": 1, "list": [true, nil, "x"]]
-            ) {
-                session, error in
-                MainActor.assertIsolated()
-                call.yield((session.phase, error))
-            }
-            var iterator = calls.makeAsyncIterator()
-            let started = await iterator.next()
-            #expect(started?.0 == .activeViaStrongAuth && started?.1 == nil)
-            program.locker.endAuthSession(mode: .lock) { session, error in
-                call.yield((session.phase, error))
-            }
-            #expect(await iterator.next()?.0 == .enrolled)
-            program.locker.disableEasyAccess { session, error in call.yield((session.phase, error))
-            }
-            let refused = await iterator.next()
-            #expect(refused?.0 == .enrolled && refused?.1 == refusal(.notActive))
-            program.locker.startAuthSession(options: nil, metadata: ["date": Date()]) {
-                session, error in
-                call.yield((session.phase, error))
-            }
-            #expect(await iterator.next()?.1 == refusal(.invalidInput))
-            call.finish()
-            #expect(await iterator.next() == nil)
-            let sent = scene.line.sent.map(\.body).joined()
-            #expect(!sent.isEmpty)
-        }
-    }
-
-    @Test @MainActor func `a callback uses the state of the app's main actor`() async throws {
-        try await Scene.with { scene in
-            let program = try await scene.start()
-            let shown = await withCheckedContinuation { continuation in
-                Self.dismiss(program.locker) { continuation.resume(returning: $0) }
-            }
-            #expect(shown == ["NoActiveUI"])
-        }
-    }
-
     /// The text on the app's screen.
     @MainActor private static var screen: [String] = []
-
-    /// As in an app's button: the closure of the main actor changes what the screen shows.
-    @MainActor private static func dismiss(
-        _ locker: Locker, _ isDone: @escaping @Sendable ([String]) -> Void
-    ) {
-        screen = []
-        locker.dismissUI { _, error in
-            screen.append((error as? ErsteGroupAuthError)?.code == .noActiveUI ? "NoActiveUI" : "?")
-            isDone(screen)
-        }
-    }
-
-    @Test func `the app's channel is a closure`() async throws {
-        try await Scene.with { scene in
-            let program = try await scene.start()
-            let channel = scene.channel
-            let options = StartAuthSessionOptions { request in try await channel.authorize(request)
-            }
-            #expect(
-                try await program.locker.startAuthSession(options: options).phase
-                    == .activeViaStrongAuth)
-            #expect(await channel.requests.count == 1)
-        }
-    }
 
     @Test func `metadata arrives exactly`() async throws {
         try await Scene.with { scene in

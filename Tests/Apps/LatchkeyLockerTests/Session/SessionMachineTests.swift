@@ -474,15 +474,4 @@ struct SessionMachineTests {
             #expect(machine.phase == phase)
         }
     }
-
-    @Test func `each status opens the levels of the table`() {
-        #expect(SessionPhase.unregistered.openLevels == [])
-        #expect(SessionPhase.enrolled.openLevels == [.base])
-        #expect(SessionPhase.backgroundAccess.openLevels == [.base, .background])
-        #expect(SessionPhase.verifiedOffline.openLevels == [.base, .offline])
-        #expect(
-            SessionPhase.activeViaEasyAccess.openLevels == [.base, .background, .offline, .active])
-        #expect(
-            SessionPhase.activeViaStrongAuth.openLevels == [.base, .background, .offline, .active])
-    }
 }

@@ -10,34 +10,6 @@ import Testing
 
 /// Against the real server over real HTTP.
 @Suite(.softwareTPM) struct EndToEndTests {
-    @Test func `the whole life of a device`() async throws {
-        try await IdentityProcess.with { server in
-            let machine = try await Machine(server)
-            let browser = FormBrowser(server.users[0])
-            let first = try await machine.start(browser)
-            let user = try await first.authorize().userInfo
-            #expect(user.preferredUsername == "alice" || !user.userID.isEmpty)
-            let key = try await first.enableBiometric()
-            try await browser.openDevices(at: server.endpoint)
-            #expect(await browser.page.contains(key.id.rawValue))
-            #expect(await browser.page.contains("Linux"))
-            try await first.logout(keepBiometric: true)
-            let second = try await machine.start()
-            #expect(try await second.isBiometricEnabled())
-            let result = try await second.authenticateBiometric()
-            #expect(result.userInfo == user)
-            #expect(result.keyID == key.id)
-            #expect(try await second.fetchUserInfo().userID == user.userID)
-            try await second.disableBiometric()
-            #expect(try await !second.isBiometricEnabled())
-            try await browser.openDevices(at: server.endpoint)
-            #expect(await browser.page.contains("No device is set up"))
-            try await second.logout()
-            #expect(try await second.sessionState == .noSession)
-            #expect(try await second.lastUserID == user.userID)
-        }
-    }
-
     /// The server ends a device's session when the device logs in again: no other process may
     /// interrupt that.
     @Test func `processes that log in at once all succeed`() async throws {
@@ -55,30 +27,6 @@ import Testing
                 try await group.waitForAll()
             }
             #expect(try await machine.start().fetchUserInfo().userID == first.lastUserID)
-        }
-    }
-
-    @Test func `a device removed on the settings page gets an error when it authenticates`()
-        async throws
-    {
-        try await IdentityProcess.with { server in
-            let machine = try await Machine(server)
-            let container = try await machine.start()
-            try await container.authorize()
-            try await container.enableBiometric()
-            try await FormBrowser(server.users[0]).removeFirstDevice(at: server.endpoint)
-            let presence = try await machine.start(pins: 1)
-            await #expect(throws: login(.identityNotFound)) {
-                try await presence.authenticateBiometric()
-            }
-            #expect(try await !presence.isBiometricEnabled())
-            // The server has ended the session of the login in the browser, too.
-            #expect(try await presence.sessionState == .noSession)
-            await #expect(throws: login(.unauthenticated)) {
-                try await container.enableBiometric()
-            }
-            try await container.authorize()
-            try await container.enableBiometric()
         }
     }
 
@@ -107,23 +55,6 @@ import Testing
         }
     }
 
-    @Test func `the server's page refuses another user, because the request names the user`()
-        async throws
-    {
-        try await IdentityProcess.with { server in
-            let machine = try await Machine(server)
-            let container = try await machine.start()
-            try await container.authorize()
-            try await container.enableBiometric()
-            let bob = FormBrowser(server.users[1])
-            let second = try await machine.start(bob)
-            try await bob.expectRefusal { try await second.authorize() }
-            #expect(await bob.loaded.first?.contains("user_id") == true)
-            #expect(try await second.lastUserID == container.lastUserID)
-            try await container.authorize()
-        }
-    }
-
     @Test
     func
         `the request to a deployed server names the user by an ID token, until biometric login is disabled`()
@@ -148,24 +79,6 @@ import Testing
             #expect(try await !bob.isBiometricEnabled())
             try await bob.authorize()
             #expect(try await bob.lastUserID != owner)
-        }
-    }
-
-    @Test func `two containers belong to two users`() async throws {
-        try await IdentityProcess.with { server in
-            let machine = try await Machine(server)
-            let work = try await machine.start(FormBrowser(server.users[0]), name: "work")
-            let home = try await machine.start(FormBrowser(server.users[1]), name: "home")
-            for container in [work, home] {
-                try await container.authorize()
-                try await container.enableBiometric()
-            }
-            let (a, b) = (
-                try await work.authenticateBiometric(), try await home.authenticateBiometric()
-            )
-            #expect(a.userInfo.userID != b.userInfo.userID)
-            try await home.logout()
-            #expect(try await work.isBiometricEnabled())
         }
     }
 
