@@ -11,15 +11,6 @@ import Testing
 /// The number of TPM commands of each operation.
 @Suite(.softwareTPM)
 struct CommandBudgetTests {
-    @Test func `creating a key takes three commands`() async throws {
-        let wire = Wire()
-        let keystore = wire.keystore(try SoftwareTPM.current)
-        _ = try await Scene.key(keystore)
-        wire.forget()
-        _ = try await Scene.key(keystore)
-        #expect(wire.codes == [.readPublic, .startAuthSession, .create])
-    }
-
     @Test func `the first signature of a process takes five commands`() async throws {
         let wire = Wire()
         let anchors = MemoryTrustAnchors()
@@ -102,34 +93,6 @@ struct CommandBudgetTests {
         // A simulator asks for the first use of a PIN again.
         #expect(presence.threads.count >= 6, "five commands and the prompt")
         #expect(Set(presence.threads).count == 1)
-    }
-
-    @Test func `a signature without a PIN takes four commands`() async throws {
-        let wire = Wire()
-        let keystore = wire.keystore(try SoftwareTPM.current)
-        let key = try await Scene.key(keystore, .none)
-        wire.forget()
-        try await Scene.sign(keystore, key)
-        #expect(wire.codes == [.startAuthSession, .load, .sign, .flushContext])
-    }
-
-    @Test(arguments: [AccessPolicy.none, .pin])
-    func `sealing takes three commands, unsealing four, or five with a PIN`(
-        _ policy: AccessPolicy
-    ) async throws {
-        let wire = Wire()
-        let keystore = wire.keystore(try SoftwareTPM.current)
-        _ = try await Scene.sign(keystore, try await Scene.key(keystore))
-        wire.forget()
-        let secret = try await keystore.seal(
-            .random(count: 32), policy: policy, for: Scene.prompt,
-            authorizedBy: ScriptedPresence(pins: "123456"))
-        #expect(wire.codes == [.readPublic, .startAuthSession, .create])
-        wire.forget()
-        _ = try await keystore.unseal(
-            secret, for: Scene.prompt, authorizedBy: ScriptedPresence(pins: "123456"))
-        let lockout = policy == .pin ? [.getCapability] : [TPMCommandCode]()
-        #expect(wire.codes == lockout + [.startAuthSession, .load, .unseal, .flushContext])
     }
 
     /// As for a key that only a finger opens (``FingerPolicyTests``). If the program can prompt for

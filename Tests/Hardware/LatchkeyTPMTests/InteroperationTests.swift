@@ -9,23 +9,6 @@ import Testing
 /// Other people's tools read and use what is exported.
 @Suite(.softwareTPM)
 struct InteroperationTests {
-    @Test(.requires(program: "openssl"), arguments: [AccessPolicy.none, .pin])
-    func `openssl's tpm2 provider reads an exported key`(_ policy: AccessPolicy) async throws {
-        try await TemporaryDirectory.withDirectory { directory in
-            let tcti = try SoftwareTPM.current.tcti
-            let key = try await Scene.key(
-                TPMKeystore(tcti: tcti, anchors: MemoryTrustAnchors()), policy)
-            try write(TPMKeystore.tss2PrivateKey(of: key), to: directory.path(of: "key.pem"))
-            let pem = try await openssl(
-                [
-                    "pkey", "-provider", "tpm2", "-provider", "default", "-in",
-                    directory.path(of: "key.pem"), "-pubout",
-                ],
-                tcti)
-            #expect(pem.trimmed == key.publicKey.pemRepresentation.trimmed)
-        }
-    }
-
     @Test(.requires(program: "openssl")) func `openssl signs with a key without a PIN`()
         async throws
     {
@@ -52,26 +35,6 @@ struct InteroperationTests {
         }
     }
 
-    @Test(.requires(program: "tpm2_print")) func `tpm2_print shows the attributes of a key`()
-        async throws
-    {
-        try await TemporaryDirectory.withDirectory { directory in
-            let tcti = try SoftwareTPM.current.tcti
-            let key = try await Scene.key(TPMKeystore(tcti: tcti, anchors: MemoryTrustAnchors()))
-            try write(TPMKeystore.tss2PrivateKey(of: key), to: directory.path(of: "key.pem"))
-            let text = try await output(
-                "tpm2_print", ["-t", "TSSPRIVKEY_OBJ", directory.path(of: "key.pem")], tcti)
-            #expect(text.contains("NIST p256") && text.contains("ecdsa") && text.contains("sha256"))
-            let attributes = try #require(
-                text.split(separator: "\n").first { $0.contains("fixedtpm") })
-            #expect(
-                attributes.contains("fixedtpm|fixedparent|sensitivedataorigin|userwithauth|sign"))
-            #expect(
-                !attributes.contains("decrypt") && !attributes.contains("restricted")
-                    && !attributes.contains("noda"))
-        }
-    }
-
     private func write(_ text: String, to path: String) throws {
         try Data(text.utf8).write(to: URL(filePath: path))
     }
@@ -91,8 +54,4 @@ struct InteroperationTests {
         try #require(outcome.isSuccess, "\(program): \(outcome.errors)")
         return outcome.output
     }
-}
-
-extension String {
-    fileprivate var trimmed: String { split(separator: "\n").joined(separator: "\n") }
 }

@@ -50,30 +50,6 @@ struct RevocationTests {
     }
 
     @Test(arguments: [AccessPolicy.none, .pin])
-    func `sealing takes six commands, unsealing two, or four with a PIN`(_ policy: AccessPolicy)
-        async throws
-    {
-        let wire = Wire()
-        let keystore = wire.keystore(try SoftwareTPM.current)
-        _ = try await Scene.sign(keystore, try await Scene.key(keystore))
-        wire.forget()
-        let secret = try await seal(keystore, policy)
-        #expect(
-            wire.codes == [
-                .getCapability, .readPublic, .getCapability, .startAuthSession, .nvDefineSpace,
-                .nvWrite,
-            ])
-        wire.forget()
-        #expect(try await open(keystore, secret) == bytes)
-        let lockout = policy == .pin ? [.nvReadPublic, .getCapability] : [TPMCommandCode]()
-        #expect(wire.codes == lockout + [.startAuthSession, .nvRead])
-        wire.forget()
-        try await keystore.revoke(secret)
-        #expect(wire.codes == [.nvReadPublic, .startAuthSession, .nvUndefineSpace])
-        try Scene.expectNothingLoaded("at the end")
-    }
-
-    @Test(arguments: [AccessPolicy.none, .pin])
     func `without its index a secret does not open`(_ policy: AccessPolicy) async throws {
         let keystore = try keystore()
         let secret = try await seal(keystore, policy)

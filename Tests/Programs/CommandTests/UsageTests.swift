@@ -63,22 +63,6 @@ struct UsageTests {
         #expect(try option.json()["container"] == "given")
     }
 
-    @Test(arguments: ["{", "[]", #"{"container": 7}"#])
-    func `an unreadable configuration file is a usage error with its name`(text: String)
-        async throws
-    {
-        let machine = try machine()
-        let directory = machine.directory.path(of: "config/latchkey")
-        try FileManager.default.createDirectory(
-            atPath: directory, withIntermediateDirectories: true)
-        try Data(text.utf8).write(to: URL(filePath: "\(directory)/config.json"))
-        let outcome = try await machine.run("status", "--json")
-        #expect(outcome.status == 2)
-        #expect(
-            try outcome.json()["error"]?["message"]?.string?.contains("latchkey/config.json")
-                == true)
-    }
-
     @Test(arguments: [
         ["bogus"], ["--bogus"], ["key", "sign", "ABCDEFGH"],
         ["key", "sign", "ABCDEFGH", "--digest", "00"],

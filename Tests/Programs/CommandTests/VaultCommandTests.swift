@@ -145,26 +145,4 @@ struct VaultCommandTests {
         let advice = try await recovery("upgrade")
         #expect(advice?.contains("latchkey vault downgrade") == true)
     }
-
-    /// Kills the program at random moments while it changes the protection.
-    @Test func `a kill loses nothing and weakens nothing`() async throws {
-        let machine = try machine()
-        #expect(try await machine.run("vault", "store", "app", input: "s3cret").status == 0)
-        var isGated = false
-        for _ in 0..<24 {
-            let life = Duration.milliseconds(Int.random(in: 5...120))
-            _ = try await machine.run(
-                "vault", isGated ? "downgrade" : "upgrade", "app", pins: ["2580"], life: life)
-            let status = try await machine.run("vault", "status", "app", "--json")
-            let state = try status.json()["state"]
-            #expect(state == "keychain" || state == "locked", "\(status)")
-            isGated = state == "locked"
-            let shown = try await machine.run(
-                "vault", "show", "app", pins: isGated ? ["2580"] : nil)
-            #expect(shown.output == "s3cret", "\(shown.errors)")
-            if isGated {
-                #expect(try await machine.run("vault", "show", "app", pins: []).output == "")
-            }
-        }
-    }
 }

@@ -38,33 +38,6 @@ struct SessionTests {
         #expect(derives == false)
     }
 
-    @Test func `a key for derivation agrees with another key and does not sign`() async throws {
-        let token = try await TokenBench.token()
-        let pin = try TokenBench.pin()
-        let own = P256.KeyAgreement.PrivateKey()
-        let peer = try PublicKey(x963Representation: own.publicKey.x963Representation)
-        let (key, secret) = try await token.withSession { session throws(CryptokiError) in
-            try session.login(.user, with: pin)
-            let key = try session.generateKeyPair(TokenBench.request(.derive))
-            try session.selfTest(key)
-            return (key, try session.sharedSecret(of: key, with: peer))
-        }
-        let theirs = try P256.KeyAgreement.PublicKey(
-            x963Representation: key.publicKey.x963Representation)
-        let expected = try own.sharedSecretFromKeyAgreement(with: theirs)
-        #expect(secret == SecretBytes(expected.withUnsafeBytes { Array($0) }))
-        let left = try await token.withSession { session throws(CryptokiError) in
-            try session.objects(.secretKey)
-        }
-        #expect(left.isEmpty)
-        let error = await cryptokiError { () throws(CryptokiError) in
-            _ = try await token.withSession { session throws(CryptokiError) in
-                try session.sign(TokenBench.digest, with: try session.key(id: key.id))
-            }
-        }
-        #expect(error?.returnValue == .keyFunctionNotPermitted)
-    }
-
     @Test func `a wrong PIN is sent to the token even while there is a login`() async throws {
         let token = try await TokenBench.token()
         let pin = try TokenBench.pin()
@@ -81,67 +54,6 @@ struct SessionTests {
             try session.loggedInRole()
         }
         #expect(state == nil)
-    }
-
-    @Test func `a private key is hidden without a login, and a public one signs without it`()
-        async throws
-    {
-        let token = try await TokenBench.token()
-        let pin = try TokenBench.pin()
-        let (privateRequest, publicRequest) = (
-            TokenBench.request(), TokenBench.request(isPrivate: false)
-        )
-        try await token.withSession { session throws(CryptokiError) in
-            try session.login(.user, with: pin)
-            _ = try session.generateKeyPair(privateRequest)
-            _ = try session.generateKeyPair(publicRequest)
-            try session.logout()
-        }
-        let signature = try await token.withSession { session throws(CryptokiError) in
-            try session.sign(TokenBench.digest, with: try session.key(id: publicRequest.id))
-        }
-        #expect(signature.rawRepresentation.count == 64)
-        let error = await cryptokiError { () throws(CryptokiError) in
-            _ = try await token.withSession { session throws(CryptokiError) in
-                try session.key(id: privateRequest.id)
-            }
-        }
-        #expect(error?.kind == .keyAbsent)
-    }
-
-    @Test func `a key that always authenticates requires a proof for each signature`() async throws
-    {
-        let token = try await TokenBench.token()
-        let pin = try TokenBench.pin()
-        let request = TokenBench.request(alwaysAuthenticates: true)
-        let key = try await token.withSession { session throws(CryptokiError) in
-            try session.login(.user, with: pin)
-            let key = try session.generateKeyPair(request)
-            try session.selfTest(key, with: pin)
-            return key
-        }
-        #expect(key.attributes.alwaysAuthenticates == true)
-        let missing = await cryptokiError { () throws(CryptokiError) in
-            _ = try await token.withSession { session throws(CryptokiError) in
-                try session.sign(TokenBench.digest, with: try session.key(id: request.id))
-            }
-        }
-        #expect(missing?.kind == .loginNeeded)
-        let wrong = LoginProof.pin(try PIN("wrong"))
-        let refused = await cryptokiError { () throws(CryptokiError) in
-            _ = try await token.withSession { session throws(CryptokiError) in
-                try session.sign(
-                    TokenBench.digest, with: try session.key(id: request.id), proof: wrong)
-            }
-        }
-        #expect(refused?.returnValue == .pinIncorrect)
-        // The signature with the wrong proof is still active in the session, which is replaced.
-        let signature = try await token.withSession { session throws(CryptokiError) in
-            try session.login(.user, with: pin)
-            return try session.sign(
-                TokenBench.digest, with: try session.key(id: request.id), proof: pin)
-        }
-        #expect(key.publicKey.isValid(signature, for: TokenBench.digest))
     }
 
     @Test func `a key never overwrites another one`() async throws {
@@ -162,42 +74,6 @@ struct SessionTests {
             try session.key(id: request.id)
         }
         #expect(kept.publicKey == first.publicKey)
-    }
-
-    @Test func `both halves are deleted, and a missing key is not an error`() async throws {
-        let token = try await TokenBench.token()
-        let pin = try TokenBench.pin()
-        let request = TokenBench.request()
-        let isOccupied = try await token.withSession { session throws(CryptokiError) in
-            try session.login(.user, with: pin)
-            _ = try session.generateKeyPair(request)
-            try session.destroyKey(id: request.id)
-            try session.destroyKey(id: request.id)
-            return try session.isOccupied(id: request.id)
-        }
-        #expect(!isOccupied)
-    }
-
-    @Test func `the user changes the PIN, and the security officer replaces it`() async throws {
-        let token = try await TokenBench.token()
-        let pin = try TokenBench.pin()
-        let (second, third) = (LoginProof.pin(try PIN("second")), LoginProof.pin(try PIN("third")))
-        let officer = LoginProof.secret(
-            SecretBytes(try SoftwareToken.current.securityOfficerPIN.utf8))
-        try await token.withSession { session throws(CryptokiError) in
-            try session.login(.user, with: pin)
-            try session.setPIN(from: pin, to: second)
-            try session.login(.user, with: second)
-            try session.login(.securityOfficer, with: officer)
-            try session.initializePIN(third)
-            try session.login(.user, with: third)
-        }
-        let error = await cryptokiError { () throws(CryptokiError) in
-            try await token.withSession { session throws(CryptokiError) in
-                try session.login(.user, with: second)
-            }
-        }
-        #expect(error?.returnValue == .pinIncorrect)
     }
 
     @Test func `keys are listed and found by label, and two with the same label are an error`()

@@ -28,13 +28,6 @@ struct TokenAdministratorTests {
         }
     }
 
-    @Test func `the user's PIN changes, and the keystore works with the new one`() async throws {
-        #expect(try await takes("correct"))
-        try await administrator("correct", "brand new").changePIN()
-        #expect(try await takes("brand new"))
-        #expect(try await !takes("correct"))
-    }
-
     @Test func `a wrong current PIN changes nothing`() async throws {
         await #expect(
             throws: KeystoreError(operation: "", code: .wrongProof, reason: "", recovery: "")
@@ -52,13 +45,6 @@ struct TokenAdministratorTests {
             try await administrator("correct", String(repeating: "9", count: 256)).changePIN()
         }
         #expect(try await takes("correct"))
-    }
-
-    @Test func `the security officer replaces a forgotten PIN`() async throws {
-        try await administrator("12345678", "set anew").initializePIN()
-        #expect(try await takes("set anew"))
-        try await administrator("12345678", "unblocked").unblockPIN()
-        #expect(try await takes("unblocked"))
     }
 
     @Test func `administration ends a kept login, and waits for its turn`() async throws {
@@ -89,17 +75,6 @@ struct TokenAdministratorTests {
         let again = ScriptedPresence(pins: "brand new")
         _ = try await keystore.sign(digest, with: key, for: prompt, authorizedBy: again)
         #expect(again.asked.count == 1)
-    }
-
-    @Test func `the security officer's PIN changes`() async throws {
-        try await administrator("12345678", "officer's new").changeSecurityOfficerPIN()
-        await #expect(
-            throws: KeystoreError(operation: "", code: .wrongProof, reason: "", recovery: "")
-        ) {
-            try await administrator("12345678", "set anew").initializePIN()
-        }
-        try await administrator("officer's new", "set anew").initializePIN()
-        #expect(try await takes("set anew"))
     }
 
     @Test func `a declined prompt changes nothing`() async throws {
