@@ -32,37 +32,24 @@ func dependencies(_ names: String) -> [Target.Dependency] {
     }
 }
 
+/// The names of modules or tests in a folder, each with its dependencies.
 typealias Room = KeyValuePairs<String, String>
 
-func libraries(_ room: String, _ modules: Room) -> [Target] {
-    modules.map {
-        .target(
-            name: $0, dependencies: dependencies($1), path: "Sources/\(room)/\($0)",
-            swiftSettings: strict)
+/// Libraries and programs. The names of programs are in lower case.
+func modules(_ folder: String, _ room: Room) -> [Target] {
+    room.map { (name, names) in
+        let (dependencies, path) = (dependencies(names), "\(folder)/\(name)")
+        return name == name.lowercased()
+            ? .executableTarget(
+                name: name, dependencies: dependencies, path: path, swiftSettings: strict)
+            : .target(name: name, dependencies: dependencies, path: path, swiftSettings: strict)
     }
 }
 
-func programs(_ room: String, _ modules: Room) -> [Target] {
-    modules.map {
-        .executableTarget(
-            name: $0, dependencies: dependencies($1), path: "Sources/\(room)/\($0)",
-            swiftSettings: strict)
-    }
-}
-
-/// Libraries that only tests of this package use.
-func support(_ modules: Room) -> [Target] {
-    modules.map {
-        .target(
-            name: $0, dependencies: dependencies($1), path: "Tests/Testing/\($0)",
-            swiftSettings: strict)
-    }
-}
-
-func tests(_ room: String, _ suites: Room) -> [Target] {
-    suites.map {
+func tests(_ folder: String, _ room: Room) -> [Target] {
+    room.map {
         .testTarget(
-            name: $0, dependencies: dependencies($1), path: "Tests/\(room)/\($0)",
+            name: $0, dependencies: dependencies($1), path: "\(folder)/\($0)",
             exclude: excluded[$0] ?? [], resources: $0 == "TPM2Tests" ? [.copy("Fixtures")] : nil,
             packageAccess: $0 != "DocumentationTests", swiftSettings: settings[$0] ?? strict)
     }
@@ -167,8 +154,6 @@ let backends = "Latchkey LatchkeyTPM LatchkeyPKCS11 LatchkeyPresence"
 let agents: Room = [
     "LatchkeySSH": "Latchkey LatchkeyPlatform Crypto CryptoExtras",
     "LatchkeyPasskeys": "Latchkey Crypto CryptoExtras",
-]
-let agentPrograms: Room = [
     "latchkey-agent":
         backends + " LatchkeySSH LatchkeyServices LatchkeyPlatform ArgumentParser Logging",
     "latchkey-passkeys":
@@ -182,20 +167,16 @@ let server: Room = [
     // Separate, so that a server needs only the client of its database.
     "LatchkeySQLite": "Latchkey LatchkeyRelyingParty GRDB",
     "LatchkeyPostgreSQL": "CPostgreSQL Latchkey LatchkeyPlatform LatchkeyRelyingParty",
-]
-let serverPrograms: Room = [
     "latchkey-identity": """
     Latchkey LatchkeyJOSE LatchkeyPlatform LatchkeyPostgreSQL LatchkeyRelyingParty
     LatchkeySQLite ArgumentParser Crypto CryptoExtras Logging NIOCore UnixSignals
     Hummingbird HummingbirdCore ServiceLifecycle
-    """
+    """,
 ]
-let services: Room = [
+let programs: Room = [
     "LatchkeyServices":
         backends + " LatchkeyJOSE LatchkeyPlatform TPM2TCTI ArgumentParser Logging UnixSignals",
     "LatchkeyDesktop": "CPlatform Latchkey LatchkeyPlatform Crypto CryptoExtras",
-]
-let tools: Room = [
     "latchkey": """
     \(backends) LatchkeyCertificates LatchkeyCredentials LatchkeyDesktop LatchkeyJOSE LatchkeyLocker
     LatchkeyLogin LatchkeyOAuth LatchkeyPasskeys LatchkeyPlatform LatchkeyRelyingParty LatchkeySSH
@@ -215,8 +196,6 @@ let testing: Room = [
     Latchkey LatchkeyOAuth LatchkeySimulators VirtualSmartCard SwiftASN1 X509 Crypto
     HTTPTypes
     """,
-]
-let testingPrograms: Room = [
     "latchkey-demo": """
     Latchkey LatchkeyOAuth LatchkeySimulators ArgumentParser HTTPTypes Subprocess
     SystemPackage
@@ -332,30 +311,29 @@ let examples: [Target] = [
 
 // MARK: - Package
 
-let executables =
-    programs("Agents", agentPrograms) + programs("Server", serverPrograms)
-    + programs("Programs", tools) + programs("Testing", testingPrograms)
-let modules =
-    libraries("Core", core) + libraries("Hardware", hardware) + libraries("Apps", apps)
-    + libraries("Agents", agents) + libraries("Server", server)
-    + libraries("Programs", services) + libraries("Testing", testing)
-let suites =
-    tests("Core", coreTests) + tests("Hardware", hardwareTests) + tests("Apps", appTests)
-    + tests("Agents", agentTests) + tests("Server", serverTests)
-    + tests("Programs", programTests) + tests("Testing", testingTests)
+let sources = [
+    ("Core", core), ("Hardware", hardware), ("Apps", apps), ("Agents", agents), ("Server", server),
+    ("Programs", programs), ("Testing", testing),
+].flatMap { modules("Sources/\($0)", $1) }
+let suites = [
+    ("Core", coreTests), ("Hardware", hardwareTests), ("Apps", appTests), ("Agents", agentTests),
+    ("Server", serverTests), ("Programs", programTests), ("Testing", testingTests),
+].flatMap { tests("Tests/\($0)", $1) }
 /// Parts of other products. The packages of benchmarks and fuzzing also use some of them.
 let internals: Set = [
     "CertificatesTrait", "NetworkTrait", "TestingTrait", "TPM2", "TPM2TCTI", "LatchkeyPlatform",
     "LatchkeyDesktop", "LatchkeyJOSE", "LatchkeyPasskeys", "LatchkeyServices", "LatchkeySSH",
 ]
-let publicLibraries = modules.filter { !internals.contains($0.name) }
 let partsForTests = ["TPM2", "TPM2TCTI", "LatchkeyPasskeys", "LatchkeySSH"]
 
 let package = Package(
     name: "latchkey",
     products: [.library(name: "_LatchkeyInternals", targets: partsForTests)]
-        + publicLibraries.map { .library(name: $0.name, targets: [$0.name]) }
-        + executables.map { .executable(name: $0.name, targets: [$0.name]) },
+        + sources.filter { !internals.contains($0.name) }.map {
+            $0.type == .executable
+                ? .executable(name: $0.name, targets: [$0.name])
+                : .library(name: $0.name, targets: [$0.name])
+        },
     // A trait names the packages of some products, so that an app fetches only those that it needs:
     // `traits: []` for a TPM.
     traits: [
@@ -390,5 +368,5 @@ let package = Package(
         .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2"),
         .package(url: "https://github.com/vapor/jwt-kit", from: "5.7.1"),
     ],
-    targets: c + modules + executables + support(testSupport) + suites + examples
+    targets: c + sources + modules("Tests/Testing", testSupport) + suites + examples
 )
