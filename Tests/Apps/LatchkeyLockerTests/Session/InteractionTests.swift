@@ -166,11 +166,6 @@ struct InteractionTests {
         }
     }
 
-    // MARK: Callbacks
-
-    /// The text on the app's screen.
-    @MainActor private static var screen: [String] = []
-
     @Test func `metadata arrives exactly`() async throws {
         try await Scene.with { scene in
             let program = try await scene.start()

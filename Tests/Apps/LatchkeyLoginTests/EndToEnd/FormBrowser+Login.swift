@@ -23,17 +23,4 @@ extension FormBrowser: Browser {
         task.cancel()
         await #expect(throws: login(.cancelled)) { try await task.value }
     }
-
-    /// Removes the first device of the list on the settings page.
-    func removeFirstDevice(at endpoint: String) async throws {
-        try await openDevices(at: endpoint)
-        try await submit()
-    }
-
-    /// Shows the list of devices on the settings page, logging in before.
-    func openDevices(at endpoint: String) async throws {
-        try await load("\(endpoint)/login")
-        if page.contains("name=\"password\"") { try await logIn() }
-        try await load("\(endpoint)/settings/biometric")
-    }
 }

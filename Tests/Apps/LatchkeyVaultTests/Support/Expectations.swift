@@ -9,7 +9,6 @@ let invalidInput = error(.invalidInput)
 let lockedOut = error(.lockedOut)
 let unavailable = error(.unavailable)
 let unsupported = error(.unsupported)
-let wrongDevice = error(.wrongDevice)
 let wrongProof = error(.wrongProof)
 let wrongState = error(.wrongState)
 

@@ -10,16 +10,7 @@ import Testing
 struct LoginKillTests {
     /// A machine before the first login, with a vault that the command does not change.
     private func withMachine(_ body: (Machine) async throws -> Void) async throws {
-        let machine = try Machine(tcti: SoftwareTPM.current.tcti)
-        let database = machine.directory.path(of: "identity.sqlite")
-        try await IdentityProcess.withRunning(database: database, hasRateLimits: false) {
-            server in
-            var machine = machine
-            machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
-            machine.environment["LATCHKEY_CLIENT_ID"] = server.clientID
-            machine.environment["BROWSER"] = try ScriptedBrowser(
-                user: server.users[0], in: machine.directory
-            ).path
+        try await Machine.withServer(hasRateLimits: false) { machine in
             try await machine.require("vault", "store", "plain", input: "bystander")
             try await body(machine)
         }

@@ -5,12 +5,13 @@ import LatchkeyTesting
 extension Machine {
     /// Runs `body` with an identity server and a machine with the test's software TPM and a
     /// scripted browser.
-    static func withServer<R: Sendable>(_ body: (Machine) async throws -> R) async throws -> R {
+    static func withServer<R: Sendable>(
+        hasRateLimits: Bool = true, _ body: (Machine) async throws -> R
+    ) async throws -> R {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         return try await IdentityProcess.withRunning(
-            database: machine.directory.path(of: "identity.sqlite")
-        ) {
-            server in
+            database: machine.directory.path(of: "identity.sqlite"), hasRateLimits: hasRateLimits
+        ) { server in
             var machine = machine
             machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
             machine.environment["LATCHKEY_CLIENT_ID"] = server.clientID
