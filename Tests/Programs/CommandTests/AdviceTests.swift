@@ -73,13 +73,7 @@ struct AdviceTests {
         let configuration = try AttestationCommandTests.configuration(
             "none", in: machine.directory)
         try await IdentityProcess.with(configuration) { server in
-            var machine = machine
-            machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
-            machine.environment["LATCHKEY_CLIENT_ID"] = server.clientID
-            machine.environment["BROWSER"] = try ScriptedBrowser(
-                user: server.users[0], in: machine.directory
-            ).path
-            try await row.follow(Advised(machine: machine))
+            try await row.follow(Advised(machine: machine.at(server)))
         }
     }
 
@@ -120,71 +114,6 @@ struct AdviceTests {
             }
         }
         #expect(count > 100)
-    }
-
-    /// The commands of the advice that name no command of the tool.
-    @Test(
-        .softwareTPM, .serialized, .requires(program: "tpm2_changeauth"),
-        .enabled(if: geteuid() == 0, "the commands write to /run"), arguments: [false, true])
-    func `the storage root key of an owner with a password is created as advised`(
-        inDoctor: Bool
-    ) async throws {
-        let tpm = try SoftwareTPM.current
-        var advised = Advised(machine: try Machine(tcti: tpm.tcti))
-        advised.typed = "an owner password"
-        try await program(
-            "tpm2_changeauth", ["-c", "owner", advised.typed],
-            environment: ["TPM2TOOLS_TCTI": tpm.tcti])
-        let create = ["key", "create", "--policy", "none"]
-        var command: String
-        if inDoctor {
-            let checks = try await advised.machine.run("doctor", "--json").json()["checks"]?.array
-            let check = try #require(checks?.first { $0["name"] == "srk" })
-            command = try #require(check["advice"]?.string)
-        } else {
-            command = try await advised.advice(of: create, status: 7)
-            // “For a TPM other than the machine's, add -T and its TCTI.”
-            advised.machine.environment["TPM2TOOLS_TCTI"] = tpm.tcti
-        }
-        command = String(command[try #require(command.firstRange(of: "sudo ")).lowerBound...])
-            .replacing(/\. For a TPM .*$/, with: "")
-        defer { unlink("/run/latchkey-srk.context") }
-        try await advised.shell(command)
-        try await flush(tpm)
-        try await advised.succeed(create)
-    }
-
-    @Test(.softwareTPM, .requires(program: "tpm2_createprimary"))
-    func `the password of a storage root key is removed as advised`() async throws {
-        let tpm = try SoftwareTPM.current
-        var advised = Advised(machine: try Machine(tcti: tpm.tcti))
-        let context = advised.machine.directory.path(of: "srk")
-        for (name, arguments) in [
-            (
-                "tpm2_createprimary",
-                [
-                    "-Q", "-C", "o", "-g", "sha256", "-G", "ecc256:aes128cfb", "-p", "secret", "-a",
-                    "fixedtpm|fixedparent|sensitivedataorigin|userwithauth|noda|restricted|decrypt",
-                    "-c", context,
-                ]
-            ),
-            ("tpm2_evictcontrol", ["-Q", "-C", "o", "-c", context, "0x81000001"]),
-        ] {
-            try await program(name, arguments, environment: ["TPM2TOOLS_TCTI": tpm.tcti])
-        }
-        let create = ["key", "create", "--policy", "none"]
-        let advice = try await advised.advice(of: create, status: 7)
-        let command = advice[try #require(advice.firstRange(of: "sudo ")).lowerBound...]
-        advised.machine.environment["TPM2TOOLS_TCTI"] = tpm.tcti
-        try await advised.shell(String(command))
-        try await flush(tpm)
-        try await advised.succeed(create)
-    }
-
-    /// Flushes the objects of tpm2-tools, as a resource manager does at the end of a program.
-    private func flush(_ tpm: SoftwareTPM) async throws {
-        try await program(
-            "tpm2_flushcontext", ["--transient-object"], environment: ["TPM2TOOLS_TCTI": tpm.tcti])
     }
 }
 

@@ -63,13 +63,8 @@ struct AttestationCommandTests {
                 configuration(require, in: machine.directory)
             ) {
                 server in
-                var machine = machine
+                var machine = try machine.at(server)
                 machine.environment.merge(reader.environment) { $1 }
-                machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
-                machine.environment["LATCHKEY_CLIENT_ID"] = server.clientID
-                machine.environment["BROWSER"] = try ScriptedBrowser(
-                    user: server.users[0], in: machine.directory
-                ).path
                 try await body(machine, reader, broker)
             }
         }

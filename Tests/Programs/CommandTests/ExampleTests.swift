@@ -272,13 +272,7 @@ struct ExampleTests {
             database: machine.directory.path(of: database), port: port
         ) { server in
             try server.port.write(toFile: used, atomically: true, encoding: .utf8)
-            var machine = machine
-            machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
-            machine.environment["LATCHKEY_CLIENT_ID"] = server.clientID
-            machine.environment["BROWSER"] = try ScriptedBrowser(
-                user: server.users[0], in: machine.directory
-            ).path
-            try await body(machine)
+            try await body(machine.at(server))
         }
     }
 }

@@ -17,11 +17,7 @@ struct ForwardedTokenTests {
             try await IdentityProcess.withRunning(
                 database: machine.directory.path(of: "identity.sqlite")
             ) { server in
-                machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
-                machine.environment["LATCHKEY_CLIENT_ID"] = server.clientID
-                machine.environment["BROWSER"] = try ScriptedBrowser(
-                    user: server.users[0], in: machine.directory
-                ).path
+                machine = try machine.at(server)
                 let login = try await machine.run("login", "--json", pins: ["123456"])
                 #expect(login.status == 0, "\(login.errors)")
                 let enabled = try await machine.run("enable", "--json", pins: ["123456"])

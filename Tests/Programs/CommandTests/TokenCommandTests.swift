@@ -275,20 +275,4 @@ struct TokenCommandTests {
         #expect(!FileManager.default.fileExists(atPath: machine.databasePath))
         withExtendedLifetime(token) {}
     }
-
-    @Test(arguments: [
-        ("pkcs11:token=x?module-path=/nonexistent.so", 7, "module"),
-        ("pkcs11:token=x?module-path=MODULE", 7, "token"),
-    ])
-    func `doctor names the missing part`(uri: String, status: Int32, name: String) async throws {
-        let (machine, token) = try await Machine.withToken()
-        let outcome = try await machine.run(
-            "doctor", "--json",
-            extra: ["LATCHKEY_TOKEN": uri.replacing("MODULE", with: token.modulePath)])
-        #expect(outcome.status == status)
-        let problem = try #require(
-            outcome.json()["checks"]?.array?.first { $0["state"] == "problem" })
-        #expect(problem["name"] == .string(name) || problem["name"] == "readers")
-        #expect(problem["advice"]?.string?.isEmpty == false)
-    }
 }

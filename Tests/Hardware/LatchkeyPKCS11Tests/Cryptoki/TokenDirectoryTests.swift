@@ -38,35 +38,6 @@ struct TokenDirectoryTests {
         #expect(directory.failures.map(\.error.kind) == [.timedOut])
     }
 
-    @Test func `two tokens that match are an error that names both`() async throws {
-        let other = try SoftwareToken.current
-        // Each software token has a separate directory: a second one is created in it before the
-        // module is loaded.
-        let second = try await KeystoreBench.program(
-            "softhsm2-util",
-            [
-                "--init-token", "--free", "--label", "Latchkey", "--pin", "123456", "--so-pin",
-                "12345678",
-            ])
-        try #require(second.isSuccess, "\(second.text)")
-        let error = await cryptokiError { () throws(CryptokiError) in
-            _ = try await Token.find(
-                TokenURI("pkcs11:token=Latchkey?module-path=\(other.modulePath)"))
-        }
-        #expect(error?.kind == .tokenAmbiguous)
-        #expect(error?.reason.contains(other.serial) == true)
-        #expect(
-            error?.reason.split(separator: "serial ").count == 3, "\(String(describing: error))")
-    }
-
-    @Test func `a token that does not exist is absent`() async throws {
-        let path = try SoftwareToken.current.modulePath
-        let error = await cryptokiError { () throws(CryptokiError) in
-            _ = try await Token.find(TokenURI("pkcs11:token=nowhere?module-path=\(path)"))
-        }
-        #expect(error?.kind == .tokenAbsent)
-    }
-
     @Test func `a module without slots has no readers`() async throws {
         let hostile = try HostileToken()
         try hostile.tell("C_GetSlotList length 0")

@@ -61,15 +61,9 @@ struct Advised {
         return result
     }
 
-    /// The machine at a server, with a browser that logs its first user in.
+    /// The same at a server.
     func at(_ server: IdentityProcess) throws -> Advised {
-        var advised = self
-        advised.machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
-        advised.machine.environment["LATCHKEY_CLIENT_ID"] = server.clientID
-        advised.machine.environment["BROWSER"] = try ScriptedBrowser(
-            user: server.users[0], in: advised.machine.directory
-        ).path
-        return advised
+        Advised(machine: try machine.at(server), typed: typed)
     }
 
     /// Runs a command line as an administrator: `sudo` asks nobody, and the user types ``typed`` at

@@ -12,13 +12,18 @@ extension Machine {
         return try await IdentityProcess.withRunning(
             database: machine.directory.path(of: "identity.sqlite"), hasRateLimits: hasRateLimits
         ) { server in
-            var machine = machine
-            machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
-            machine.environment["LATCHKEY_CLIENT_ID"] = server.clientID
-            machine.environment["BROWSER"] = try ScriptedBrowser(
-                user: server.users[0], in: machine.directory
-            ).path
-            return try await body(machine)
+            try await body(machine.at(server))
         }
+    }
+
+    /// The machine at a server, with a browser that logs its first user in.
+    func at(_ server: IdentityProcess) throws -> Machine {
+        var machine = self
+        machine.environment["LATCHKEY_ENDPOINT"] = server.endpoint
+        machine.environment["LATCHKEY_CLIENT_ID"] = server.clientID
+        machine.environment["BROWSER"] = try ScriptedBrowser(
+            user: server.users[0], in: directory
+        ).path
+        return machine
     }
 }
