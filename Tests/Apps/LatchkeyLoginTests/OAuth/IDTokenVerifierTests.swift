@@ -20,15 +20,12 @@ struct IDTokenVerifierTests {
     private let accessToken = "jHkWEdUXMU1BwAsC4vtUsZwnNvTIxEl0z9K3vx5KF0Y"
 
     private func verify(
-        _ claims: IDClaims, by signer: TokenSigner, keys: TokenSigner? = nil,
-        serverDate: Date? = nil,
-        change: (String) -> String = { $0 }
+        _ claims: IDClaims, by signer: TokenSigner, serverDate: Date? = nil
     ) async throws -> IDToken {
-        let set = try JSONDecoder().decode(JWKS.self, from: Data((keys ?? signer).keySet.utf8))
+        let set = try JSONDecoder().decode(JWKS.self, from: Data(signer.keySet.utf8))
         return try await validator.validate(
-            change(signer.sign(claims)), keys: set, .init(nonce: "n", accessToken: accessToken),
-            now: now,
-            serverDate: serverDate)
+            signer.sign(claims), keys: set, .init(nonce: "n", accessToken: accessToken),
+            now: now, serverDate: serverDate)
     }
 
     @Test(arguments: [TokenSigner.Algorithm.es256, .rs256])
@@ -42,12 +39,6 @@ struct IDTokenVerifierTests {
         other.aud = ["https://a.test", "app"]
         other.azp = "app"
         #expect(try await verify(other, by: signer).aud == ["https://a.test", "app"])
-    }
-
-    private static func noKey(_ kid: String, skipped: Int) -> IDTokenFlaw {
-        let odd = SkippedKey(
-            position: 1, kid: nil, reason: "its numbers are not a public key")
-        return .noKey(MissingKey(kid: kid, skipped: Array(repeating: odd, count: skipped)))
     }
 
     private static let noSubject = IDTokenFlaw.claim(
@@ -77,42 +68,6 @@ struct IDTokenVerifierTests {
             var claims = good
             change(&claims)
             await #expect(throws: flaw) { try await verify(claims, by: signer) }
-        }
-    }
-
-    @Test func `a key that is not the server's is refused`() async throws {
-        let (server, other) = (try TokenSigner(), try TokenSigner())
-        await #expect(throws: IDTokenFlaw.signature) {
-            try await verify(good, by: other, keys: server)
-        }
-        let rsa = try TokenSigner(.rs256)
-        await #expect(throws: Self.noKey("server-key", skipped: 1)) {
-            try await verify(good, by: rsa, keys: server)
-        }
-    }
-
-    @Test func `a changed, unsigned or weaker token is refused`() async throws {
-        let signer = try TokenSigner()
-        func header(_ text: String) -> (String) -> String {
-            {
-                "\(Base64URL.encode(Data(text.utf8))).\($0.split(separator: ".").dropFirst().joined(separator: "."))"
-            }
-        }
-        let changes: [(flaw: IDTokenFlaw, change: (String) -> String)] = [
-            (.signature, { $0 + "A" }), (.signature, { String($0.dropLast(4)) + "AAAA" }),
-            (.unreadable("not a compact JWS with one signature"), { $0 + "." }),
-            (.unreadable("not a compact JWS with one signature"), { _ in "" }),
-            (.signature, { $0.split(separator: ".").dropLast().joined(separator: ".") + "." }),
-            (.algorithms(["none"]), header(#"{"alg":"none"}"#)),
-            (.algorithms(["HS256"]), header(#"{"alg":"HS256","kid":"server-key"}"#)),
-            (Self.noKey("other", skipped: 1), header(#"{"alg":"ES256","kid":"other"}"#)),
-            (Self.noKey("server-key", skipped: 1), header(#"{"alg":"RS256","kid":"server-key"}"#)),
-            (.criticalExtension, header(#"{"alg":"ES256","kid":"server-key","crit":["x"]}"#)),
-        ]
-        for (index, (flaw, change)) in changes.enumerated() {
-            await #expect(throws: flaw, "\(index)") {
-                try await verify(good, by: signer, change: change)
-            }
         }
     }
 
