@@ -124,22 +124,6 @@ struct AuthgearDesignTests {
         }
     }
 
-    @Test func `a deployed server gets the biometric user as id_token_hint`() async throws {
-        try await PortingDevice.with(["extensions": ["biometric_login_hint": false]]) { device in
-            let alice = try await device.start()
-            try await alice.authorize()
-            try await alice.enabledBiometric()
-            try await alice.logout(keepBiometric: true)
-            let browser = UserBrowser(device.server.users[1])
-            let bob = try await device.start(browser: browser)
-            try await browser.expectRefusal { try await bob.authorize() }
-            let opened = try #require(await browser.opened.first)
-            #expect(
-                opened.contains("id_token_hint=") && !opened.contains("login_hint=http"),
-                "\(opened)")
-        }
-    }
-
     @Test(arguments: [nil, false, true])
     func `by default the settings page does not list biometric identities`(isListed: Bool?)
         async throws

@@ -93,20 +93,6 @@ struct TokenTests {
         #expect(throws: credentials(.invalidInput)) { try token(json) }
     }
 
-    @Test(arguments: [
-        #""expires_in":-1"#, #""expires_in":1e300"#, #""expires_in":"soon""#,
-        #""refresh_token":7"#, #""refresh_token":"""#,
-    ])
-    func `an optional member that cannot be used is left out`(member: String) throws {
-        let token = try token(#"{"access_token":"a","token_type":"Bearer",\#(member)}"#)
-        #expect(token.expiresAt == nil && token.refreshToken == nil)
-    }
-
-    @Test func `an empty scope is no scope`() throws {
-        let answer = #"{"access_token":"a","token_type":"Bearer","scope":""}"#
-        #expect(try token(answer).scope == nil)
-    }
-
     @Test(arguments: ["http://id.test", "ftp://id.test", "id.test", ""])
     func `an issuer that is neither https nor local is refused`(issuer: String) {
         #expect(throws: credentials(.invalidInput)) {
