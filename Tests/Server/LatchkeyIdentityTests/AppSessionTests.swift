@@ -2,6 +2,7 @@ import FoundationEssentials
 import HTTPTypes
 import Latchkey
 import LatchkeyJOSE
+import LatchkeyRelyingParty
 import LatchkeyTestSupport
 import Testing
 
@@ -87,6 +88,33 @@ import Testing
                     ])
                 #expect(answer.status == status)
             }
+        }
+    }
+
+    /// An app's session may use the form of devices, and could so delete an enrolment.
+    @Test func `the form of a list revokes no device of the other list`() async throws {
+        try await TestServer.run { server in
+            let services = server.services
+            let enrolment = try await server.enrolledDevice()
+            try await server.setUp(TestDevice(), bearer: server.login().access).success()
+            let devices = try await services.devices.devices(of: server.alice.id)
+            let (opened, loggedIn) = (TestBrowser(server: server), TestBrowser(server: server))
+            _ = try await opened.get(address(server.login(), on: server))
+            _ = try await loggedIn.loginToSettings("alice")
+            for (browser, path, action, member, id) in [
+                (opened, "/settings/biometric", "remove", "x_identity_id", enrolment.id),
+                (
+                    loggedIn, "/settings/locker", "revoke", "x_enrolment_id",
+                    try #require(devices.first).id
+                ),
+            ] {
+                let token = try await browser.get(path).hiddenField("csrf_token")
+                let form = ["csrf_token": token, "x_action": action, member: id]
+                #expect(try await browser.post(path, form).status == 404)
+            }
+            #expect(try await services.devices.devices(of: server.alice.id) == devices)
+            let enrolments = try await services.locker?.registry.enrolments(of: server.alice.id)
+            #expect(enrolments?.map(\.id) == [enrolment.id])
         }
     }
 

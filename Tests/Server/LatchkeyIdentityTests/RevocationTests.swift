@@ -140,6 +140,21 @@ import Testing
         }
     }
 
+    @Test func `a browser's session that has ended revokes nothing`() async throws {
+        try await TestServer.run { server in
+            let services = server.services
+            try await server.setUp(TestDevice(), bearer: server.login().access).success()
+            let devices = try await services.devices.devices(of: server.alice.id)
+            let cookie = try await services.sessions.start(for: server.alice, replacing: nil)
+            let browser = try #require(try await services.sessions.session(cookie))
+            try await services.sessions.end(cookie)
+            let outcome = try await services.revocation.revoke(
+                #require(devices.first).id, .biometric, requestedIn: browser)
+            #expect(outcome == nil)
+            #expect(try await services.devices.devices(of: server.alice.id) == devices)
+        }
+    }
+
     @Test func `another user's devices and sessions stay`() async throws {
         try await TestServer.run { server in
             let (device, other) = (TestDevice(), TestDevice())
@@ -148,8 +163,11 @@ import Testing
             try await server.setUp(other, bearer: server.login().access).success()
             let bobs = try #require(
                 try await server.services.devices.devices(of: server.bob.id).first)
-            let revocation = server.services.revocation
-            #expect(try await !revocation.revoke(bobs.id, of: server.alice.id))
+            let (revocation, sessions) = (server.services.revocation, server.services.sessions)
+            let cookie = try await sessions.start(for: server.alice, replacing: nil)
+            let browser = try #require(try await sessions.session(cookie))
+            #expect(
+                try await revocation.revoke(bobs.id, .biometric, requestedIn: browser) == false)
             #expect(try await revocation.revokeAll(of: server.alice.id) == 1)
             try await server.userInfo(tokens.access).success()
             try await server.authenticate(device).success()

@@ -1,6 +1,11 @@
 import FoundationEssentials
 import LatchkeyRelyingParty
 
+/// What a user's device has a key for: biometric login, or a locker.
+enum DeviceKind: String, CaseIterable, Encodable, Sendable {
+    case biometric, locker
+}
+
 /// The revocation of a device that its user may have lost, on a settings page or by an
 /// administrator. Afterwards the device holds nothing that the server accepts.
 ///
@@ -17,26 +22,45 @@ struct DeviceRevocation: Sendable {
     /// nil if the configuration disables the locker.
     let enrolments: LockerRegistry?
 
-    /// Removes the key of a device, or an enrolment.
+    /// Removes the key of a device, or an enrolment, of any user, for an administrator.
     ///
-    /// - Parameters:
-    ///   - userID: The user who must own it; nil for any.
-    ///   - own: The browser's session that requests it, which stays with the session of its app;
-    ///     nil for an administrator.
     /// - Returns: Whether there was such a device.
+    func revoke(_ id: String) async throws -> Bool {
+        try await database.write { try remove(id, DeviceKind.allCases, for: nil, in: $0) }
+    }
+
+    /// Removes a device of one kind for its user. The other kind can need more of a session.
+    ///
+    /// - Parameter own: The browser's session that requests it. It stays, with the session of its
+    ///   app.
+    /// - Returns: Whether the user had such a device; nil if the browser's session has ended.
     func revoke(
-        _ id: String, of userID: String? = nil, requestedIn own: WebSessionStore.Session? = nil
-    ) async throws -> Bool {
-        try await database.write { [devices, enrolments] database in
+        _ id: String, _ kind: DeviceKind, requestedIn own: WebSessionStore.Session
+    ) async throws -> Bool? {
+        try await database.write { database in
+            guard try own.lock(in: database) else { return nil }
+            return try remove(id, [kind], for: own, in: database)
+        }
+    }
+
+    private func remove(
+        _ id: String, _ kinds: [DeviceKind], for own: WebSessionStore.Session?,
+        in database: any SQLConnection
+    ) throws -> Bool {
+        for kind in kinds {
             // The removal ends the sessions of the keys, and waits for logins with them.
-            let device = try devices.remove(id: id, of: userID, in: database)
-            let enrolment = try enrolments?.remove(id: id, of: userID, in: database)
-            guard let user = device ?? enrolment else { return false }
+            let user =
+                switch kind {
+                case .biometric: try devices.remove(id: id, of: own?.user.id, in: database)
+                case .locker: try enrolments?.remove(id: id, of: own?.user.id, in: database)
+                }
+            guard let user else { continue }
             try Self.endSessions(
                 of: user, where: "device_id IS NULL AND enrolment_id IS NULL", except: own,
                 in: database)
             return true
         }
+        return false
     }
 
     /// Removes all keys and enrolments of a user, and ends all sessions.

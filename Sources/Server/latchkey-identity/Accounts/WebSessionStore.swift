@@ -18,6 +18,13 @@ struct WebSessionStore: Sendable {
         /// The grant of the app that opened the session (``AppSessionEndpoint``). The session ends
         /// with it.
         let grantID: String?
+
+        /// Locks the session (``GrantStore/lock(_:where:in:)``).
+        ///
+        /// - Returns: False if it has ended.
+        func lock(in database: any SQLConnection) throws -> Bool {
+            try GrantStore.lock("web_session", where: "digest = \(digest)", in: database)
+        }
     }
 
     /// Starts a session and ends the browser's previous one, so that no cookie value survives a

@@ -8,12 +8,8 @@ import LatchkeyRelyingParty
 struct UserDevices: Sendable {
     /// A device, as `devices list` prints it. Times are in ISO 8601.
     struct Line: Encodable, Sendable {
-        enum Kind: String, Encodable, Sendable {
-            case biometric, locker
-        }
-
         let id: String
-        let kind: Kind
+        let kind: DeviceKind
         let username: String
         let userID: String
         let model: String
@@ -131,7 +127,7 @@ struct UserDevices: Sendable {
 
 extension UserDevices.Line {
     fileprivate init(
-        _ id: String, _ kind: Kind, of user: User, _ info: DeviceInfo, _ createdAt: Date,
+        _ id: String, _ kind: DeviceKind, of user: User, _ info: DeviceInfo, _ createdAt: Date,
         lastUsedAt: Date?, _ proof: AttestationRecord?
     ) {
         self.init(

@@ -70,7 +70,7 @@ struct Page: Sendable {
     {
         let rows = lists.map { list, count -> HTML in
             """
-            <li><a class="row" href="/settings/\(list.path)"><span><strong>\(list.title)</strong>\
+            <li><a class="row" href="\(list.path)"><span><strong>\(list.title)</strong>\
             <small>\(count == 1 ? "1 device" : "\(String(count)) devices" as HTML)</small></span>\
             <span class="arrow" aria-hidden="true">›</span></a></li>
             """
@@ -106,7 +106,7 @@ struct Page: Sendable {
             <details>
             <summary aria-label="\(list.button) \(device.spokenName)">\(list.button) …</summary>
             <p>\(list.consequence)</p>
-            <form method="post" action="/settings/\(list.path)">
+            <form method="post" action="\(list.path)">
             \(hidden("csrf_token", token))
             \(hidden("x_action", list.action))
             \(hidden(list.member, device.id))
@@ -154,12 +154,11 @@ struct DeviceList: Sendable {
         let spokenName: String
     }
 
+    let kind: DeviceKind
     let title: String
     /// The sentence with the user's name.
     let lead: @Sendable (String) -> HTML
     let empty: String
-    /// The last part of the path: `/settings/NAME`.
-    let path: String
     let button: String
     /// What the action ends, before the button is shown.
     let consequence: String
@@ -172,17 +171,19 @@ struct DeviceList: Sendable {
     /// Whether the action needs a login on this server's own page: it cannot be undone.
     var needsLogin = false
 
+    var path: String { "/settings/\(kind.rawValue)" }
+
     static let biometric = DeviceList(
-        title: "Biometric login",
+        kind: .biometric, title: "Biometric login",
         lead: { "These devices can log in as <strong>\($0)</strong>." },
-        empty: "No device is set up.", path: "biometric", button: "Remove",
+        empty: "No device is set up.", button: "Remove",
         consequence: "It is logged out, and needs a login in the browser. \(loggedOut)",
         action: "remove",
         done: "removed", member: "x_identity_id")
     static let locker = DeviceList(
-        title: "Enrolled devices",
+        kind: .locker, title: "Enrolled devices",
         lead: { "Apps on these devices keep data that only <strong>\($0)</strong> can open." },
-        empty: "No device is enrolled.", path: "locker", button: "Revoke",
+        empty: "No device is enrolled.", button: "Revoke",
         consequence: "Its data can never be opened again. \(loggedOut)", action: "revoke",
         done: "revoked", member: "x_enrolment_id", needsLogin: true)
     private static let loggedOut =

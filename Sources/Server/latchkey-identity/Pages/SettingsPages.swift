@@ -112,26 +112,28 @@ struct SettingsPages: Sendable {
 
     /// Handles the form of a list's device.
     private func revoke(
-        _ kind: DeviceList, _ event: Logger.Message, _ request: Request, _ context: IdentityContext
+        _ list: DeviceList, _ event: Logger.Message, _ request: Request, _ context: IdentityContext
     ) async throws -> Response {
         let form = try await request.form(context)
         let cookies = services.cookies(of: request)
         guard let session = try await services.session(cookies) else { return .seeOther("/login") }
         guard services.forms.accepts(form, cookies, for: .settings) else { return forgery }
-        guard session.grantID == nil || !kind.needsLogin else { return loginNeeded }
-        guard form["x_action"] == kind.action, let id = form[kind.member] else {
-            throw OAuthError.invalidRequest("x_action and \(kind.member) are required")
+        guard session.grantID == nil || !list.needsLogin else { return loginNeeded }
+        guard form["x_action"] == list.action, let id = form[list.member] else {
+            throw OAuthError.invalidRequest("x_action and \(list.member) are required")
         }
         guard
-            try await services.revocation.revoke(id, of: session.user.id, requestedIn: session)
-        else {
+            let isRemoved = try await services.revocation.revoke(
+                id, list.kind, requestedIn: session)
+        else { return .seeOther("/login") }
+        guard isRemoved else {
             return Page.message(
                 title: "Device not found",
-                text: "The device was \(kind.done) already, or it is not yours."
+                text: "The device was \(list.done) already, or it is not yours."
             ).response(status: .notFound)
         }
         context.logger.notice(event, metadata: ["device": "\(id)"])
-        return .seeOther("/settings/\(kind.path)?\(kind.done)")
+        return .seeOther("\(list.path)?\(list.done)")
     }
 
     /// Shows a page to the logged-in user, with the token for its forms.

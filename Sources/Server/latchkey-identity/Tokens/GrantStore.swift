@@ -252,12 +252,7 @@ struct GrantStore: Sendable {
         async throws -> Bool
     {
         try await database.write { database in
-            if let session {
-                let condition: SQLText = "digest = \(session.digest)"
-                guard try Self.lock("web_session", where: condition, in: database) else {
-                    return false
-                }
-            }
+            if let session, try !session.lock(in: database) { return false }
             try code.insert(in: database)
             return true
         }
@@ -277,8 +272,11 @@ struct GrantStore: Sendable {
         }
     }
 
-    /// Locks a row. Requests wait in turn, also a revocation, which many of them cannot delay.
-    private static func lock(
+    /// Locks a session's row: it cannot end until the transaction ends. Requests wait in turn, also a
+    /// revocation, which many of them cannot delay.
+    ///
+    /// - Returns: False if there is no such row.
+    static func lock(
         _ table: SQLText, where condition: SQLText, in database: any SQLConnection
     ) throws -> Bool {
         let locking: SQLText =
