@@ -31,11 +31,15 @@ struct CredentialServer: Sendable {
     }
 
     /// Redeems the code of a login, and validates the response. Revokes tokens that are not valid.
+    ///
+    /// - Parameter issuer: The issuer that the answer with the code names; nil for none.
     func redeem(
-        _ code: String, verifier: String, redirectURI: String, nonce: String?, at now: Date
+        _ code: String, from issuer: String?, verifier: String, redirectURI: String,
+        nonce: String?, at now: Date
     ) async throws(CredentialError) -> Token {
         let prover = try await keys.prover(of: context)
         let client = try await client.proving(with: prover)
+        try client.checkResponse(issuer: issuer)
         if nonce != nil { try await readKeys() }
         let response = try await client.redeem(code, verifier: verifier, redirectURI: redirectURI)
         let token: Token
@@ -152,6 +156,7 @@ struct CredentialServer: Sendable {
         get async throws(CredentialError) {
             let client = try await client
             let tokenEndpoint = try client.endpoint(.token)
+            if client.metadata[.authorization] != nil { _ = try client.endpoint(.authorization) }
             guard let configuration = OpenIdConfiguration(client.metadata, tokenEndpoint) else {
                 throw CredentialError(.malformed)
             }

@@ -70,11 +70,13 @@ public struct OAuth2Client: Sendable {
     /// 4.1.3, RFC 7636 section 4.5). Store the result with ``Credential/store(token:tags:)``.
     ///
     /// The app opens the page ``OpenIdConfiguration/authorizationEndpoint``, and checks `state` in the
-    /// answer. An ID token in the response is validated with the server's keys. If it is not valid, the
-    /// new tokens are revoked.
+    /// answer. A code that may be another server's is not sent. An ID token in the response is validated
+    /// with the server's keys. If it is not valid, the new tokens are revoked.
     ///
     /// - Parameters:
     ///   - code: The parameter `code` of the answer to the authorization request.
+    ///   - issuer: The parameter `iss` of the answer (RFC 9207); nil for an answer without one. If it
+    ///     names another server, or is missing although this server announces it, the code is refused.
     ///   - codeVerifier: That of the request: `PKCE.codeVerifier`.
     ///   - redirectURI: The parameter `redirect_uri` of the request.
     ///   - nonce: The parameter `nonce` of the request, which the ID token must have; nil for a request
@@ -82,15 +84,16 @@ public struct OAuth2Client: Sendable {
     ///   - key: The key to which the server binds the token: see
     ///     ``CredentialStore/dpopKey(issuer:clientID:)``; nil for a token that is not bound.
     /// - Throws: ``CredentialError``: `oauthError` if the server refuses the code, `unsupported`,
-    ///   `network`, `invalidResponse`, `invalidToken`. A code can be redeemed once.
+    ///   `network`, `invalidResponse`, also for a code that may be another server's, `invalidToken`. A
+    ///   code can be redeemed once.
     public func exchange(
-        authorizationCode code: String, codeVerifier: String, redirectURI: String,
+        authorizationCode code: String, issuer: String?, codeVerifier: String, redirectURI: String,
         nonce: String? = nil, boundTo key: DPoPKey? = nil
     ) async throws -> Token {
         do {
             return try await store.server(of: try context().bound(to: key)).redeem(
-                code, verifier: codeVerifier, redirectURI: redirectURI, nonce: nonce,
-                at: store.configuration.clock.now)
+                code, from: issuer, verifier: codeVerifier, redirectURI: redirectURI,
+                nonce: nonce, at: store.configuration.clock.now)
         } catch {
             throw error.during("redeem the code of the login")
         }
@@ -136,8 +139,8 @@ public struct OAuth2Client: Sendable {
 
     /// The server's metadata (OpenID Connect Discovery 1.0 section 3), which is read once in an hour.
     ///
-    /// - Throws: ``CredentialError``; `invalidResponse` if the metadata names another issuer, or a
-    ///   token endpoint that must not get this server's codes.
+    /// - Throws: ``CredentialError``; `invalidResponse` if the metadata names another issuer, or an
+    ///   endpoint of a login at an origin that must not get this server's codes.
     public func openIdConfiguration() async throws -> OpenIdConfiguration {
         do {
             return try await server.configuration

@@ -5,8 +5,8 @@ internal import LatchkeyOAuth
 /// A server's metadata (OpenID Connect Discovery 1.0 section 3, RFC 8414 section 2), for the login
 /// that an app makes itself.
 ///
-/// The properties are checked: each is an `https` URL, or of this machine, and the server may get
-/// the codes of its logins at ``tokenEndpoint``. Other members are as the server sent them:
+/// The properties are checked: each is an `https` URL, or of this machine, and of the issuer's origin
+/// or a trusted one, unless the server announces that its answers name their issuer (RFC 9207). Other members are as the server sent them:
 ///
 /// `let page: URL? = configuration["end_session_endpoint"]`
 public struct OpenIdConfiguration: Sendable, HasClaims {

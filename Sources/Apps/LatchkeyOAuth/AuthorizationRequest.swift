@@ -98,8 +98,10 @@ package struct AuthorizationRequest: Sendable {
                         error: "invalid_request", description: "Repeated parameter: \(name)")))
         }
         let fields = Dictionary(all.map { ($0.name, $0.value) }) { first, _ in first }
-        guard isIssuer(fields["iss"]) else {
-            return .failure(.otherIssuer(fields["iss"], expected: issuer))
+        if let failure = AuthorizationFailure(
+            issuer: fields["iss"], expected: issuer, isRequired: requiresIssuer)
+        {
+            return .failure(failure)
         }
         if let error = fields["error"], !error.isEmpty {
             guard !["cancel", "access_denied"].contains(error) else { return .failure(.declined) }
@@ -116,10 +118,16 @@ package struct AuthorizationRequest: Sendable {
         }
         return .success(code)
     }
+}
 
-    /// Compares character by character (RFC 9207 section 2.4).
-    private func isIssuer(_ named: String?) -> Bool {
-        named.map { $0.utf8.elementsEqual(issuer.utf8) } ?? !requiresIssuer
+extension AuthorizationFailure {
+    /// Compares the issuer that a response names with the server's, character by character (RFC 9207
+    /// section 2.4).
+    ///
+    /// - Returns: nil if the response is of the server, as far as it shows.
+    init?(issuer named: String?, expected issuer: String, isRequired: Bool) {
+        if named.map({ $0.utf8.elementsEqual(issuer.utf8) }) ?? !isRequired { return nil }
+        self = .otherIssuer(named, expected: issuer)
     }
 }
 

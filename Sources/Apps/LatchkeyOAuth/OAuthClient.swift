@@ -40,6 +40,20 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
 
     // MARK: Tokens
 
+    /// Checks that the code of a response that another program received may go to this server: a
+    /// malicious server can name an honest server's page and its own token endpoint
+    /// (``ProviderMetadata/check(secretsGoTo:additionalOrigins:)``).
+    ///
+    /// - Parameter issuer: The issuer that the response names; nil for none.
+    package func checkResponse(issuer: String?) throws(LatchkeyError<Code>) {
+        _ = try endpoint(.authorization)
+        if let failure = AuthorizationFailure(
+            issuer: issuer, expected: metadata.issuer, isRequired: metadata.sendsIssuer)
+        {
+            throw LatchkeyError(.authorization(failure))
+        }
+    }
+
     /// Redeems an authorization code (RFC 6749 section 4.1.3, RFC 7636 section 4.5).
     package func redeem(
         _ code: String, verifier: String, redirectURI: String, _ more: Form = []

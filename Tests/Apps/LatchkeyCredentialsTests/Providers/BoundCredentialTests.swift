@@ -131,11 +131,11 @@ struct BoundCredentialTests {
         // The code is bound to the key, and a request without its proof does not use it up.
         await #expect(throws: CredentialError.self) {
             try await client.exchange(
-                authorizationCode: code, codeVerifier: pkce.codeVerifier,
-                redirectURI: FormBrowser.redirectURI)
+                authorizationCode: code, issuer: server.endpoint,
+                codeVerifier: pkce.codeVerifier, redirectURI: FormBrowser.redirectURI)
         }
         return try await client.exchange(
-            authorizationCode: code, codeVerifier: pkce.codeVerifier,
+            authorizationCode: code, issuer: server.endpoint, codeVerifier: pkce.codeVerifier,
             redirectURI: FormBrowser.redirectURI, nonce: "n", boundTo: key)
     }
 }

@@ -96,7 +96,7 @@ struct IdentityServerTests {
                 _ code: String, _ verifier: String = pkce.codeVerifier, nonce: String? = "n"
             ) async throws -> Token {
                 try await client.exchange(
-                    authorizationCode: code, codeVerifier: verifier,
+                    authorizationCode: code, issuer: server.endpoint, codeVerifier: verifier,
                     redirectURI: FormBrowser.redirectURI, nonce: nonce)
             }
             func code(_ more: [String: String] = ["nonce": "n"]) async throws -> String {

@@ -73,6 +73,61 @@ struct OAuth2ClientTests {
         }
     }
 
+    /// The server of the client names the page of another one, or sends the browser on to it.
+    @Test(
+        arguments: [
+            (page: "https://honest.test", announces: false, issuer: String?.none),
+            ("https://honest.test", false, "https://id.test"),
+            ("https://honest.test", true, nil),
+            ("https://honest.test", true, "https://honest.test"),
+            ("https://id.test", true, nil), ("https://id.test", false, "https://honest.test"),
+            ("https://id.test", true, "https://id.test/"),
+        ])
+    func `a code that may be another server's is not sent`(
+        page: String, announces: Bool, issuer: String?
+    ) async throws {
+        let bench = try Bench()
+        let client = try await bench.start().store(bench.provider.signIn()).oauth2
+        bench.provider.setLoginPage("\(page)/authorize", announcesIssuer: announces)
+        await #expect(throws: credentials(.invalidResponse)) {
+            try await client.exchange(
+                authorizationCode: "c", issuer: issuer, codeVerifier: PKCE().codeVerifier,
+                redirectURI: "app:/callback")
+        }
+        #expect(bench.provider.count("/token") == 0)
+    }
+
+    @Test(
+        arguments: [
+            (page: "https://id.test", announces: false, issuer: String?.none),
+            ("https://id.test", false, "https://id.test"),
+            ("https://login.test", true, "https://id.test"),
+        ])
+    func `a code of the server is sent`(page: String, announces: Bool, issuer: String?) async throws
+    {
+        let bench = try Bench()
+        let client = try await bench.start().store(bench.provider.signIn()).oauth2
+        bench.provider.setLoginPage("\(page)/authorize", announcesIssuer: announces)
+        // The provider has no logins.
+        await #expect(throws: credentials(.oauthError)) {
+            try await client.exchange(
+                authorizationCode: "c", issuer: issuer, codeVerifier: PKCE().codeVerifier,
+                redirectURI: "app:/callback")
+        }
+        #expect(bench.provider.count("/token") == 1)
+        let shown = try await client.openIdConfiguration().authorizationEndpoint
+        #expect(shown?.absoluteString == "\(page)/authorize")
+    }
+
+    @Test func `a login page at another origin is not shown to the app`() async throws {
+        let bench = try Bench()
+        let client = try await bench.start().store(bench.provider.signIn()).oauth2
+        bench.provider.setLoginPage("https://honest.test/authorize", announcesIssuer: false)
+        await #expect(throws: credentials(.invalidResponse)) {
+            try await client.openIdConfiguration()
+        }
+    }
+
     @Test func `a removed credential has no server`() async throws {
         let bench = try Bench()
         let credential = try await bench.start().store(bench.provider.signIn())

@@ -32,6 +32,7 @@ final class Provider: HTTPTransport {
         var signer: Signer?
         var subject = "jane"
         var hold: Hold?
+        var loginPage: (url: String, announcesIssuer: Bool)?
     }
 
     /// What happens to a request instead.
@@ -88,6 +89,10 @@ final class Provider: HTTPTransport {
     func use(_ signer: Signer) { state.withLock { $0.signer = signer } }
 
     func setSubject(_ subject: String) { state.withLock { $0.subject = subject } }
+
+    func setLoginPage(_ url: String, announcesIssuer: Bool) {
+        state.withLock { $0.loginPage = (url, announcesIssuer) }
+    }
 
     /// Whether the server still takes a token.
     func isValid(_ token: String?) -> Bool {
@@ -179,14 +184,21 @@ final class Provider: HTTPTransport {
         do {
             switch request.path {
             case "/.well-known/openid-configuration":
-                var document = [
-                    "issuer": issuer, "token_endpoint": "\(issuer)/token",
-                    "jwks_uri": "\(issuer)/keys",
-                    "userinfo_endpoint": "\(issuer)/userinfo",
+                var document: [String: JSONValue] = [
+                    "issuer": .string(issuer), "token_endpoint": .string("\(issuer)/token"),
+                    "jwks_uri": .string("\(issuer)/keys"),
+                    "userinfo_endpoint": .string("\(issuer)/userinfo"),
                 ]
-                if manner.canRevoke { document["revocation_endpoint"] = "\(issuer)/revoke" }
+                if manner.canRevoke {
+                    document["revocation_endpoint"] = .string("\(issuer)/revoke")
+                }
                 if manner.canIntrospect {
-                    document["introspection_endpoint"] = "\(issuer)/introspect"
+                    document["introspection_endpoint"] = .string("\(issuer)/introspect")
+                }
+                if let page = state.withLock({ $0.loginPage }) {
+                    document["authorization_endpoint"] = .string(page.url)
+                    document["authorization_response_iss_parameter_supported"] = .bool(
+                        page.announcesIssuer)
                 }
                 return (200, try JSONEncoder().encode(document))
             case "/keys": return (200, try JSONEncoder().encode(["keys": [signer.jwk]]))

@@ -131,8 +131,8 @@ private func useClient(_ credential: Credential, in store: CredentialStore) asyn
     let pkce = PKCE()
     print(pkce.codeChallenge, credential.isRefreshing)
     let first = try await client.exchange(
-        authorizationCode: "c", codeVerifier: pkce.codeVerifier, redirectURI: "app:/callback",
-        nonce: "n", boundTo: nil)
+        authorizationCode: "c", issuer: nil, codeVerifier: pkce.codeVerifier,
+        redirectURI: "app:/callback", nonce: "n", boundTo: nil)
     let token = try await Token.from(
         refreshToken: first.refreshToken ?? "", using: client, boundTo: nil)
     try await store.validate(token, nonce: "n", code: "c", maximumLoginAge: 60)
