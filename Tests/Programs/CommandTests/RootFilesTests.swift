@@ -51,6 +51,31 @@ struct RootFilesTests {
         #expect(try String(contentsOfFile: file, encoding: .utf8) == text)
     }
 
+    /// The target is root's, and so can be all directories.
+    @Test(arguments: [true, false])
+    func `root changes no file through another user's symbolic link`(isHomeOfUser: Bool)
+        async throws
+    {
+        let machine = isHomeOfUser ? try machine() : try Machine(tcti: nil)
+        let outside = try TemporaryDirectory()
+        let (target, link) = (
+            outside.path(of: "target"), machine.directory.path(of: ".ssh/config")
+        )
+        let text = "# latchkey-agent\nHost *\n    IdentityAgent /a/latchkey/ssh-agent.sock\n"
+        try Data(text.utf8).write(to: URL(filePath: target))
+        try FileManager.default.createDirectory(
+            atPath: machine.directory.path(of: ".ssh"), withIntermediateDirectories: false)
+        try #require(symlink(target, link) == 0)
+        try #require(lchown(link, Self.other, Self.other) == 0)
+        for command in [["--write", "--host", "b"], ["--remove"]] {
+            let refused = try await machine.run(["ssh", "install"] + command)
+            #expect(refused.status == 7, "\(command): \(refused)")
+            let place = isHomeOfUser ? machine.directory.path : link
+            #expect(refused.errors.contains("\(place) belongs to another user"), "\(refused)")
+        }
+        #expect(try String(contentsOfFile: target, encoding: .utf8) == text)
+    }
+
     @Test func `no advice says to remove the home of another user`() async throws {
         let machine = try machine()
         let folder = machine.directory.path(of: "config/latchkey")

@@ -32,36 +32,84 @@ package enum TrustedFile {
     ///
     /// - Throws: ``CommonError`` with code `invalidInput`.
     package static func check(_ path: String, owner: Owner = .userOrRoot) throws(CommonError) {
+        // Directories in which other users can create files, but not replace those of this user.
+        var shared: Set<String> = []
+        let way = try walk(path) { (place, status, isLast) throws(CommonError) in
+            try checkOwner(status, owner, of: place, path)
+            let kind = status.st_mode & S_IFMT
+            guard kind != S_IFLNK, status.st_mode & 0o022 != 0 else { return true }
+            guard kind == S_IFDIR, status.st_mode & S_ISVTX != 0, !isLast else {
+                throw writable(path, place)
+            }
+            shared.insert(place)
+            return true
+        }
+        for own in way.suffix(isDirectory(way) ? 1 : 2) where shared.contains(own) {
+            throw writable(path, own)
+        }
+    }
+
+    /// The first directory or symbolic link on the way to a file, or the file, that belongs to another
+    /// user than root, with its owner; nil if all of them are root's. The file, and directories on the
+    /// way to it, may not exist.
+    ///
+    /// - Throws: ``CommonError`` with code `invalidInput` if one of them cannot be read.
+    package static func placeOfUser(
+        onWayTo path: String
+    ) throws(CommonError) -> (place: String, owner: UInt32)? {
+        var found: (place: String, owner: UInt32)?
+        _ = try walk(path, mayBeMissing: true) { place, status, _ in
+            if status.st_uid != 0 { found = (place, status.st_uid) }
+            return found == nil
+        }
+        return found
+    }
+
+    /// Visits each directory and symbolic link on the way to a file from the root, and the file.
+    ///
+    /// - Parameters:
+    ///   - mayBeMissing: Whether the way may end at a place that does not exist.
+    ///   - visit: Gets a place, its status, and whether the path has no further component. Returns
+    ///     whether to go on.
+    /// - Returns: The directories and the file without links, from the root.
+    private static func walk(
+        _ path: String, mayBeMissing: Bool = false,
+        _ visit: (_ place: String, _ status: stat, _ isLast: Bool) throws(CommonError) -> Bool
+    ) throws(CommonError) -> [String] {
         // Reversed: the last element is the next component.
         var pending = components(path).reversed() as [Substring]
         if !path.hasPrefix("/") {
             pending += components(FileManager.default.currentDirectoryPath).reversed()
         }
-        var directories = [
-            Directory(path: "/", isShared: try check("/", of: path, owner, isLast: false))
-        ]
-        var links = 0
-        while let component = pending.popLast() {
-            guard component != ".." else {
-                if directories.count > 1 { directories.removeLast() }
-                continue
+        var (way, place, links) = ([String](), "/", 0)
+        while true {
+            var status = stat()
+            guard lstat(place, &status) == 0 else {
+                let error = SystemError.last
+                guard mayBeMissing, [ENOENT, ENOTDIR].contains(error.number) else {
+                    throw unreadable(path, place, error)
+                }
+                return way
             }
-            let parent = directories[directories.endIndex - 1].path
-            let next = parent == "/" ? "/\(component)" : "\(parent)/\(component)"
-            if let target = try link(next, of: path, owner) {
+            guard try visit(place, status, pending.isEmpty) else { return way }
+            if status.st_mode & S_IFMT == S_IFLNK {
                 links += 1
                 guard links <= maximumLinks else {
-                    throw unreadable(path, next, SystemError(ELOOP))
+                    throw unreadable(path, place, SystemError(ELOOP))
                 }
+                let target = try target(of: place, for: path)
                 pending += components(target).reversed()
-                if target.hasPrefix("/") { directories.removeLast(directories.count - 1) }
-                continue
+                if target.hasPrefix("/") { way.removeLast(way.count - 1) }
+            } else {
+                way.append(place)
             }
-            let isShared = try check(next, of: path, owner, isLast: pending.isEmpty)
-            directories.append(Directory(path: next, isShared: isShared))
-        }
-        for own in directories.suffix(isDirectory(directories) ? 1 : 2) where own.isShared {
-            throw writable(path, own.path)
+            while pending.last == ".." {
+                pending.removeLast()
+                if way.count > 1 { way.removeLast() }
+            }
+            guard let component = pending.popLast() else { return way }
+            let parent = way[way.endIndex - 1]
+            place = parent == "/" ? "/\(component)" : "\(parent)/\(component)"
         }
     }
 
@@ -93,15 +141,9 @@ package enum TrustedFile {
         }
     }
 
-    private struct Directory {
-        let path: String
-        /// Whether other users can create files in it, but not replace those of this user.
-        let isShared: Bool
-    }
-
-    private static func isDirectory(_ way: [Directory]) -> Bool {
+    private static func isDirectory(_ way: [String]) -> Bool {
         var status = stat()
-        guard let last = way.last, lstat(last.path, &status) == 0 else { return false }
+        guard let last = way.last, lstat(last, &status) == 0 else { return false }
         return status.st_mode & S_IFMT == S_IFDIR
     }
 
@@ -109,33 +151,11 @@ package enum TrustedFile {
         path.split(separator: "/").filter { $0 != "." }
     }
 
-    /// The target of a symbolic link; nil for a file of another kind.
-    private static func link(_ place: String, of path: String, _ owner: Owner)
-        throws(CommonError) -> String?
-    {
-        var status = stat()
-        guard lstat(place, &status) == 0 else { throw unreadable(path, place, .last) }
-        guard status.st_mode & S_IFMT == S_IFLNK else { return nil }
-        try checkOwner(status, owner, of: place, path)
+    private static func target(of place: String, for path: String) throws(CommonError) -> String {
         var target = [CChar](repeating: 0, count: Int(PATH_MAX))
         let count = readlink(place, &target, target.count)
         guard count > 0, count < target.count else { throw unreadable(path, place, .last) }
         return String(decoding: target.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self)
-    }
-
-    /// Checks one file or directory, which is no symbolic link.
-    ///
-    /// - Returns: Whether it is a shared directory.
-    private static func check(
-        _ place: String, of path: String, _ owner: Owner, isLast: Bool
-    ) throws(CommonError) -> Bool {
-        var status = stat()
-        guard lstat(place, &status) == 0 else { throw unreadable(path, place, .last) }
-        try checkOwner(status, owner, of: place, path)
-        guard status.st_mode & 0o022 != 0 else { return false }
-        let isSticky = status.st_mode & S_IFMT == S_IFDIR && status.st_mode & S_ISVTX != 0
-        guard isSticky, !isLast else { throw writable(path, place) }
-        return true
     }
 
     private static func checkOwner(

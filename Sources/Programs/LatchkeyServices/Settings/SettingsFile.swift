@@ -176,7 +176,7 @@ package struct SettingsFile: Sendable {
         let directory = URL(filePath: target).deletingLastPathComponent().path
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-        do { try OwnPlace.check(target) } catch { throw error.during("write \(path)") }
+        do { try OwnPlace.check(path) } catch { throw error.during("write \(path)") }
         do {
             try Self.makeDirectory(directory)
             // Before the file is written, because other users could replace it.

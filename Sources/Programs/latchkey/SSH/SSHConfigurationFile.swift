@@ -17,13 +17,16 @@ struct SSHConfigurationFile {
     private let agentPath: String
     /// The file, or its target if it is a symbolic link.
     let path: String
+    /// The path before a link is followed.
+    private let configured: String
     private let directory: String
 
     /// - Parameter agentPath: The value of ``AgentSocket/sshPath()``.
     init(home: String, agentPath: String, hosts: [String]) {
         (self.agentPath, self.hosts) = (agentPath, hosts)
         directory = "\(home)/.ssh"
-        path = URL(filePath: "\(directory)/config").resolvingSymlinksInPath().path
+        configured = "\(directory)/config"
+        path = URL(filePath: configured).resolvingSymlinksInPath().path
     }
 
     /// The lines that direct ssh to the agent. After those for single hosts, the options at the
@@ -74,7 +77,7 @@ struct SSHConfigurationFile {
     func remove() throws -> String? {
         let text = try contents()
         guard let range = Self.ownLines(in: text) else { return nil }
-        try OwnPlace.check(path)
+        try OwnPlace.check(configured)
         let rest = Self.withoutOwnLines(text)
         if rest.isEmpty {
             guard unlink(path) == 0 else { throw unwritable(SystemError.last) }
@@ -157,7 +160,7 @@ struct SSHConfigurationFile {
     }
 
     private func write(_ text: [UInt8]) throws {
-        try OwnPlace.check(path)
+        try OwnPlace.check(configured)
         let mode = (try? Stat(FilePath(path)))?.permissions.rawValue ?? 0o600
         do {
             try FileManager.default.createDirectory(
