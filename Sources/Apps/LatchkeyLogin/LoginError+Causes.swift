@@ -10,8 +10,7 @@ extension LoginErrorCode: OAuthErrorCode {
             case .refused(let refusal): Self(refusal)
             case .authorization(.refused(let error)): Self(ServerRefusal(error, status: nil))
             case .missingEndpoint(.deviceAuthorization): .unsupported
-            case .malformed, .tokens, .metadata, .missingEndpoint, .authorization(.otherIssuer),
-                .authorization(.unanswered):
+            case .malformed, .tokens, .metadata, .missingEndpoint, .authorization(.otherIssuer):
                 .invalidResponse
             case .idToken(.clock): .clockSkew
             case .idToken(.algorithms): .unsupported

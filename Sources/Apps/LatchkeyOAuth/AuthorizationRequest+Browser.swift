@@ -65,8 +65,6 @@ package enum AuthorizationFailure: Error, Hashable, Sendable {
     case declined
     /// The user did not finish the login in time.
     case timedOut
-    /// The browser came back without an answer, and brought none in time.
-    case unanswered
     /// The link to the login page was opened twice, perhaps by another user.
     case linkReused
     /// The port on the loopback interface cannot be opened; nil for any port. The text is the
@@ -88,11 +86,6 @@ package enum AuthorizationFailure: Error, Hashable, Sendable {
             return (
                 "the login in the browser was not finished in time",
                 "Start again. If the server's page showed an error, for example for a wrong client ID or redirect address, correct that first: a server does not report it to the program."
-            )
-        case .unanswered:
-            return (
-                "the server sent the browser back without an answer in the query of the address (response_mode=query)",
-                "Show this text to the server's operator."
             )
         case .linkReused:
             return (

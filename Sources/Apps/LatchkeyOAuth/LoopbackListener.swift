@@ -27,7 +27,6 @@ struct LoopbackListener: Sendable {
     private let socket: ListeningSocket
     private let server: ConnectionServer
     private let answers: AsyncStream<AuthorizationAnswer>
-    private let notices: LoopbackNotices
 
     /// - Parameters:
     ///   - port: The port; nil for a free one.
@@ -89,7 +88,7 @@ struct LoopbackListener: Sendable {
         }
         return LoopbackListener(
             redirectURI: origin + path, link: origin + link.path, socket: socket, server: server,
-            answers: answers, notices: notices)
+            answers: answers)
     }
 
     /// Without a reset, the kernel would keep a row for the connection in the list of sockets.
@@ -101,7 +100,7 @@ struct LoopbackListener: Sendable {
 
     /// Waits for the answer.
     ///
-    /// - Throws: ``AuthorizationFailure``: `timedOut`, `unanswered`, or `cancelled` when the task is.
+    /// - Throws: ``AuthorizationFailure``: `timedOut`, or `cancelled` when the task is.
     func answer(within timeout: Duration) async throws(AuthorizationFailure) -> AuthorizationAnswer
     {
         let answers = answers
@@ -116,8 +115,7 @@ struct LoopbackListener: Sendable {
             return first
         }
         if let answer { return answer }
-        guard !Task.isCancelled else { throw .cancelled }
-        throw notices.hasMissingQuery ? .unanswered : .timedOut
+        throw Task.isCancelled ? .cancelled : .timedOut
     }
 
     /// Stops listening. Responses in progress are still sent.

@@ -59,9 +59,9 @@ enum LoopbackNotice: Hashable, Sendable {
             "The browser brought the answer to another login. It was ignored, and this login still waits. Use the "
                 + "page that this login opened."
         case .noQuery:
-            "The browser came back to this login without an answer in the query of the address "
-                + "(response_mode=query). Its page passes on an answer in the fragment. If the login still waits, the "
-                + "server sent none: stop the login, and show this text to the server's operator."
+            "The browser opened the address of this login without an answer in the query (response_mode=query). Its "
+                + "page passes on an answer in the fragment. Any page can open the address, so the login still waits. If "
+                + "you have just logged in, stop the login, and show this text to the server's operator."
         }
     }
 
@@ -92,7 +92,4 @@ final class LoopbackNotices: Sendable {
         guard reported.withLock({ $0.insert(kind).inserted }) else { return }
         report(notice)
     }
-
-    /// Whether the browser came back without an answer.
-    var hasMissingQuery: Bool { reported.withLock { $0.contains(.noQuery) } }
 }

@@ -151,8 +151,7 @@ extension ErsteGroupAuthErrorCode: OAuthErrorCode {
                 .hardware
             case .invalidAddress, .refused, .malformed, .tokens, .metadata, .missingEndpoint,
                 .idToken, .proof(.clock), .proof(.refused),
-                .authorization(.refused), .authorization(.otherIssuer),
-                .authorization(.unanswered):
+                .authorization(.refused), .authorization(.otherIssuer):
                 .server
             }
     }
