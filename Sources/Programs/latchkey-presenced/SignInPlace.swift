@@ -23,6 +23,8 @@ enum SignInPlace: Hashable, Sendable {
         /// nil if the process belongs to no session.
         let session: LoginManager.SeatSession?
 
+        var isSetuid: Bool { isRoot && realUser != 0 }
+
         /// The unit of the system's manager that started the process; nil within a user's slice, and
         /// within a scope, for example of a container, whose programs choose the names below it.
         var unit: Substring? {
@@ -53,10 +55,10 @@ enum SignInPlace: Hashable, Sendable {
         // A remote session that ends may have processes for a long time, for example of mosh or tmux.
         let hasRemote = sessions.contains { $0.user == user && $0.isElsewhere }
         if let session = requester.session {
-            // A locker belongs to the user and runs while the session is locked. Root's programs,
-            // such as sudo, must not ask behind a locked screen.
+            // A locker belongs to the user, or to root who started it (GNOME's is a worker of gdm in
+            // the session). Setuid programs, such as sudo, must not ask behind a locked screen.
             guard session.user == user, session.isAtSeat, !session.isGreeter,
-                !requester.isRoot || !session.isLocked
+                !requester.isSetuid || !session.isLocked
             else { return .elsewhere }
             return hasRemote ? .besideRemote : .here
         }

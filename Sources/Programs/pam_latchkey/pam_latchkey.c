@@ -63,8 +63,6 @@
 static const char data_name[] = "latchkey_handle";
 static const char spent_name[] = "latchkey_spent";
 
-struct options { int finger, pin, learn; };
-
 /* What gives the session part the secret of the user's keyring: a connection, or else a text that the service exchanges. */
 struct handle {
     int fd;
@@ -73,14 +71,10 @@ struct handle {
     uid_t user;
 };
 
-static struct options parse(int argc, const char **argv) {
-    struct options o = {0, 0, 0};
-    for (int i = 0; i < argc; i++) {
-        if (!strcmp(argv[i], "finger")) o.finger = 1;
-        else if (!strcmp(argv[i], "pin")) o.pin = 1;
-        else if (!strcmp(argv[i], "learn")) o.learn = 1;
-    }
-    return o;
+static int has_option(int argc, const char **argv, const char *name) {
+    while (argc > 0)
+        if (!strcmp(argv[--argc], name)) return 1;
+    return 0;
 }
 
 static long now(void) {
@@ -101,16 +95,12 @@ static int open_service(void) {
     socklen_t length = sizeof peer;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return -1;
-    if (connect(fd, (struct sockaddr *)&address, sizeof address) ||
-        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length)) {
-        int cause = errno;
-        close(fd);
-        errno = cause;
-        return -1;
-    }
-    if (peer.uid == 0) return fd;
+    int is_open = !connect(fd, (struct sockaddr *)&address, sizeof address) &&
+                  !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length);
+    if (is_open && peer.uid == 0) return fd;
+    int cause = is_open ? EPERM : errno;
     close(fd);
-    errno = EPERM;
+    errno = cause;
     return -1;
 }
 
@@ -223,61 +213,80 @@ static void keep(pam_handle_t *h, uid_t user, int fd, const char *text, const ch
     if (pam_set_data(h, data_name, data, forget) != PAM_SUCCESS) forget(h, data, 0);
 }
 
-/* The result of a proof. */
-static int conclude(pam_handle_t *h, uid_t user, const char *line) {
-    if (!strcmp(line, "yes")) return PAM_SUCCESS;
-    if (!strncmp(line, "yes ", 4)) {
-        if (strspn(line + 4, HEX) == HANDLE && line[4 + HANDLE] == ' ') keep(h, user, -1, line + 4, line + 5 + HANDLE);
-        return PAM_SUCCESS;
-    }
+/* The result of a proof, and for the user why it was refused. */
+static int conclude(pam_handle_t *h, uid_t user, const char *line, char why[ANSWER]) {
+    int is_yes = !strncmp(line, "yes", 3) && (line[3] == ' ' || !line[3]);
+    if (is_yes && line[3] && strspn(line + 4, HEX) == HANDLE && line[4 + HANDLE] == ' ')
+        keep(h, user, -1, line + 4, line + 5 + HANDLE);
+    if (is_yes) return PAM_SUCCESS;
     if (!strncmp(line, "no ", 3) && strlen(line) <= 5)
-        pam_error(h, "The PIN is wrong. Attempts left: %s.", line + 3);
+        snprintf(why, ANSWER, "wrong PIN, %s left", line + 3);
     else if (!strcmp(line, "no"))
-        pam_error(h, "The finger was not recognized.");
+        strcpy(why, "finger not recognized");
     else if (!strcmp(line, "locked"))
-        pam_error(h, "The PIN is locked. Use your password or finger.");
-    else
-        return PAM_AUTHINFO_UNAVAIL;
-    return PAM_AUTH_ERR;
+        strcpy(why, "PIN locked");
+    return *why ? PAM_AUTH_ERR : PAM_AUTHINFO_UNAVAIL;
 }
 
-static int ask_finger(pam_handle_t *h, uid_t user, int fd) {
+/* Asks the service, and returns the connection, or -1. The line then says which proofs it accepts. */
+static int request(pam_handle_t *h, const struct passwd *user, char line[REQUEST]) {
+    int fd = open_service();
+    begin(line, "auth", user);
+    append_word(line, item(h, PAM_SERVICE));
+    append_word(line, item(h, PAM_TTY));
+    if (fd < 0 || (send_line(fd, line) && read_first(h, fd, line))) return fd;
+    close(fd);
+    return -1;
+}
+
+/* Asks again if the service closed the connection: it waits two minutes for the user, a greeter without a limit. */
+static void renew(pam_handle_t *h, const struct passwd *user, int fd) {
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    char line[REQUEST];
+    int other = poll(&p, 1, 0) > 0 && left(h) > 0 ? request(h, user, line) : -1;
+    if (other >= 0) dup3(other, fd, O_CLOEXEC), close(other);
+}
+
+static int ask_finger(pam_handle_t *h, uid_t user, int fd, char why[ANSWER]) {
     char line[ANSWER] = "finger";
     if (!send_line(fd, line)) return PAM_AUTHINFO_UNAVAIL;
-    long end = now() + FINGER, result = PAM_AUTHINFO_UNAVAIL;
-    while (read_line(fd, line, end - now())) {
-        if (!strcmp(line, "touch")) {
-            pam_info(h, "Place your finger on the reader.");
-            continue;
-        }
-        result = conclude(h, user, line);
-        break;
-    }
+    long end = now() + FINGER, is_read;
+    while ((is_read = read_line(fd, line, end - now())) && !strcmp(line, "touch"))
+        pam_info(h, "Place your finger on the reader.");
+    int result = is_read ? conclude(h, user, line, why) : PAM_AUTHINFO_UNAVAIL;
     explicit_bzero(line, sizeof line);
-    return (int)result;
+    return result;
 }
 
-/* Prompts once. 6 to 16 digits are a PIN; any other text is the password of the next module, without a further prompt. */
-static int ask_pin(pam_handle_t *h, uid_t user, int fd, int has_pin, int has_finger) {
-    char *answer = NULL, line[ANSWER];
+/* Passes what the user typed to the next module. */
+static void pass_on(pam_handle_t *h, char *text) {
+    if (*text) pam_set_item(h, PAM_AUTHTOK, text);
+    explicit_bzero(text, strlen(text));
+    free(text);
+}
+
+/* Prompts. 6 to 16 digits are a PIN; any other text is the password of the next module, without a further prompt. After a refused
+ * proof, the prompt for the password says why: sddm 0.19 loses a prompt that follows a message at once, and waits for ever. */
+static int ask_pin(pam_handle_t *h, const struct passwd *user, int fd, int has_pin, int has_finger) {
+    char *answer, line[ANSWER], why[ANSWER] = "";
     const char *prompt = !has_finger ? "PIN or password: "
         : has_pin                    ? "PIN or password; Enter for the finger: "
                                      : "Password; Enter for the finger: ";
     if (pam_prompt(h, PAM_PROMPT_ECHO_OFF, &answer, "%s", prompt) != PAM_SUCCESS || !answer) return PAM_AUTHINFO_UNAVAIL;
     size_t length = strlen(answer);
-    int result = PAM_AUTHINFO_UNAVAIL;
-    if (length == 0) {
-        if (has_finger) result = ask_finger(h, user, fd);
-    } else if (has_pin && length >= 6 && length <= 16 && strspn(answer, "0123456789") == length) {
+    int is_pin = has_pin && length >= 6 && length <= 16 && strspn(answer, "0123456789") == length, result = PAM_AUTHINFO_UNAVAIL;
+    if (is_pin || length == 0) renew(h, user, fd);
+    if (is_pin) {
         snprintf(line, sizeof line, "pin %s", answer);
+        explicit_bzero(answer, length);
         if (send_line(fd, line) && read_first(h, fd, line) && (strcmp(line, "wait") || read_line(fd, line, TPM)))
-            result = conclude(h, user, line);
+            result = conclude(h, user->pw_uid, line, why);
         explicit_bzero(line, sizeof line);
-    } else {
-        pam_set_item(h, PAM_AUTHTOK, answer);
+    } else if (length == 0 && has_finger) {
+        result = ask_finger(h, user->pw_uid, fd, why);
     }
-    explicit_bzero(answer, length);
-    free(answer);
+    pass_on(h, answer);
+    if (*why && pam_prompt(h, PAM_PROMPT_ECHO_OFF, &answer, "Password (%s): ", why) == PAM_SUCCESS && answer) pass_on(h, answer);
     return result;
 }
 
@@ -348,28 +357,22 @@ static int learn(pam_handle_t *h) {
 
 int pam_sm_authenticate(pam_handle_t *h, int flags, int argc, const char **argv) {
     (void)flags; /* With PAM_SILENT, sudo still shows the texts, which say what to do. */
-    struct options o = parse(argc, argv);
-    if (o.learn) return learn(h);
+    if (has_option(argc, argv, "learn")) return learn(h);
     /* An earlier module has asked. */
     if (*item(h, PAM_AUTHTOK)) return PAM_IGNORE;
     const struct passwd *user = local_account(h);
     if (!user) return PAM_AUTHINFO_UNAVAIL;
-    uid_t id = user->pw_uid;
     /* A further attempt, unless the service was late. */
     if (left(h) > 0) pam_set_data(h, spent_name, NULL, NULL);
-    int fd = left(h) > 0 ? open_service() : -1, result = PAM_AUTHINFO_UNAVAIL;
+    char line[REQUEST], why[ANSWER] = "";
+    int fd = left(h) > 0 ? request(h, user, line) : -1, result = PAM_AUTHINFO_UNAVAIL;
     if (fd < 0) return result;
-    char line[REQUEST];
-    begin(line, "auth", user);
-    append_word(line, item(h, PAM_SERVICE));
-    append_word(line, item(h, PAM_TTY));
-    if (send_line(fd, line) && read_first(h, fd, line)) {
-        int has_both = !strcmp(line, "ask pin finger");
-        int has_pin = (has_both || !strcmp(line, "ask pin")) && !o.finger;
-        int has_finger = (has_both || !strcmp(line, "ask finger")) && !o.pin;
-        if (o.finger && has_finger) result = ask_finger(h, id, fd);
-        else if (has_pin || has_finger) result = ask_pin(h, id, fd, has_pin, has_finger);
-    }
+    int has_both = !strcmp(line, "ask pin finger"), is_alone = has_option(argc, argv, "finger");
+    int has_pin = (has_both || !strcmp(line, "ask pin")) && !is_alone;
+    int has_finger = (has_both || !strcmp(line, "ask finger")) && !has_option(argc, argv, "pin");
+    if (is_alone && has_finger) result = ask_finger(h, user->pw_uid, fd, why);
+    else if (has_pin || has_finger) result = ask_pin(h, user, fd, has_pin, has_finger);
+    if (*why) pam_error(h, "The finger was not recognized.");
     close(fd);
     return result;
 }
@@ -468,10 +471,7 @@ int pam_sm_open_session(pam_handle_t *h, int flags, int argc, const char **argv)
     return PAM_SUCCESS; /* A stack in which every module ignores is a denial. */
 }
 
-int pam_sm_close_session(pam_handle_t *h, int flags, int argc, const char **argv) {
-    (void)h, (void)flags, (void)argc, (void)argv;
-    return PAM_SUCCESS;
-}
+int pam_sm_close_session(pam_handle_t *h, int flags, int argc, const char **argv) __attribute__((alias("pam_sm_setcred")));
 
 /* The stack reaches this line only after pam_unix changed the password. */
 int pam_sm_chauthtok(pam_handle_t *h, int flags, int argc, const char **argv) {

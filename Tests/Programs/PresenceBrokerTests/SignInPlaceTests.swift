@@ -27,9 +27,9 @@ struct SignInPlaceTests {
         #expect(place(session: Self.local, among: Self.local) == .here)
     }
 
-    @Test func `a session that is remote, locked, inactive, ended or at no seat may not`() {
+    @Test func `a session that is remote, inactive, ended or at no seat may not`() {
         let others = [
-            Self.remote, Self.locked, LoginManager.SeatSession(user: Self.user, isActive: false),
+            Self.remote, LoginManager.SeatSession(user: Self.user, isActive: false),
             LoginManager.SeatSession(user: Self.user, seat: ""),
             LoginManager.SeatSession(user: Self.user, hasEnded: true),
             LoginManager.SeatSession(user: Self.user, isGreeter: true),
@@ -60,8 +60,13 @@ struct SignInPlaceTests {
         #expect(place(session: Self.local, among: Self.local, job) == .here)
     }
 
-    @Test func `a locker of the user may ask while the session is locked`() {
+    @Test func `only a locker of the user or of root may ask while the session is locked`() {
         #expect(place(root: false, session: Self.locked, among: Self.locked) == .here)
+        // gdm's worker, which GNOME's locker uses.
+        #expect(place(session: Self.locked, among: Self.locked) == .here)
+        // sudo.
+        #expect(
+            place(session: Self.locked, startedBy: Self.user, among: Self.locked) == .elsewhere)
         #expect(place(root: false, in: Self.manager, among: Self.locked) == .here)
         #expect(place(root: false, in: Self.manager, among: Self.remote) == .elsewhere)
     }
