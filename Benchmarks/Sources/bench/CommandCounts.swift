@@ -11,8 +11,9 @@ struct CommandCounts {
         try await SoftwareTPM.withRunning { tpm in
             let (counter, tcti) = (CountingTransport.Counter(), tpm.tcti)
             let anchors = MemoryTrustAnchors()
+            // As behind the kernel's resource manager: without one, a prompt adds ReadPublic.
             func keystore() -> TPMKeystore {
-                TPMKeystore(anchors: anchors) { () throws(TPMError) in
+                TPMKeystore(anchors: anchors, isShared: true) { () throws(TPMError) in
                     try CountingTransport(tcti, counter)
                 }
             }
