@@ -138,16 +138,16 @@ struct FingerSignInTests {
             try await scene.set("LockedHint", to: "true")
             try await reader.present(.finger("mine"))
             #expect(await client.remainder().output.contains("then b'none"))
-            try await scene.check("auth 1 test -", answers: ["none"])
+            try await scene.check("auth 1 test -", real: SignInScene.user, answers: ["none"])
         }
     }
 
-    /// A client of the service that waits for a touch, and then prints the answer after `then`.
+    /// A setuid program that waits for a touch, and then prints the answer after `then`.
     private static func waiting(in scene: SignInScene) async throws -> RunningProgram {
         let client = try RunningProgram(
-            URL(filePath: "/usr/bin/python3"),
+            URL(filePath: "/usr/bin/setpriv"),
             [
-                "-c",
+                "--ruid=\(SignInScene.user)", "/usr/bin/python3", "-c",
                 """
                 import socket, sys
                 s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])

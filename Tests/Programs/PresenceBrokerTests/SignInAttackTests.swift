@@ -161,7 +161,9 @@ struct SignInAttackTests {
         try await SignInScene.with { scene in
             try await scene.allow()
             let late = scene.setting(property, to: value)
-            try await scene.check("auth 1 test -", late, Self.proof, answers: ["ask pin", "none"])
+            try await scene.check(
+                "auth 1 test -", late, Self.proof, real: SignInScene.user,
+                answers: ["ask pin", "none"])
         }
     }
 

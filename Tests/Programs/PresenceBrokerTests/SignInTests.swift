@@ -66,7 +66,9 @@ struct SignInTests {
                 ("State", "'closing'", "'active'"),
             ] {
                 try await scene.set(property, to: bad)
-                try await scene.check("auth 1 test -", answers: ["none"], comment: "\(property)")
+                try await scene.check(
+                    "auth 1 test -", real: SignInScene.user, answers: ["none"],
+                    comment: "\(property)")
                 try await scene.set(property, to: good)
             }
             try await scene.check("auth 1 test -", answers: ["ask pin"])

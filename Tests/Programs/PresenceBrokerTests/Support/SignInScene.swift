@@ -220,7 +220,7 @@ struct SignInScene {
             try:
                 for line in sys.argv[2:]:
                     if line.startswith("!"):
-                        subprocess.run(line[1:], shell=True, check=True, stdout=subprocess.DEVNULL)
+                        subprocess.run(line[1:], shell=True, check=True, stdout=subprocess.DEVNULL, user=0)
                         continue
                     f.write(line.encode() + b"\\n")
                     answer = f.readline().decode().rstrip("\\n")
