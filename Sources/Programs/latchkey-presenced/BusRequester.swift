@@ -93,6 +93,15 @@ struct BusRequester: Hashable, Sendable {
         return String(cString: name)
     }
 
+    /// Whether the account of this name has this number; true if the system does not answer.
+    static func isAccount(_ user: UInt32, named name: String) -> Bool {
+        var buffer = [CChar](repeating: 0, count: 16384)
+        var entry = passwd()
+        var found: UnsafeMutablePointer<passwd>?
+        let status = getpwnam_r(name, &entry, &buffer, buffer.count, &found)
+        return found == nil ? status != 0 : entry.pw_uid == user
+    }
+
     /// The process's name from `/proc`, if the process still belongs to the user: its id may belong
     /// to another process by now. Name and user come from one read.
     private static func claimedName(of process: Int32, ofUser user: UInt32) -> String? {

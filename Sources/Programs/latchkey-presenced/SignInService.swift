@@ -110,8 +110,8 @@ actor SignInService {
     /// What the user may be asked for. No command of the TPM.
     func offer(for user: UInt32, to peer: PeerCredentials, in program: Program) async -> Offer {
         let refusal = Offer(hasPIN: false, hasFinger: false)
-        if peer.user == 0 { await endSignIn(of: user, unlessNamed: program.account) }
         guard let permission = authority.signIn(of: user, named: program.account) else {
+            if peer.user == 0 { await endEarlierSignIn(of: user, by: peer) }
             return refusal
         }
         let (bus, presence) = (bus, presence)
@@ -139,10 +139,15 @@ actor SignInService {
         }
     }
 
-    /// Ends the permission of an account whose number another one has now.
-    private func endSignIn(of user: UInt32, unlessNamed name: String) async {
+    /// Ends the permission of an account that no longer has its number. Every user can start su with
+    /// any name, so a request that may not ask ends nothing.
+    private func endEarlierSignIn(of user: UInt32, by peer: PeerCredentials) async {
+        guard let name = authority.nameOfSignIn(of: user),
+            await !reading.run({ BusRequester.isAccount(user, named: name) }),
+            await place(of: peer, for: user) != .elsewhere
+        else { return }
         do throws(KeystoreError) {
-            try await authority.denySignIn(of: user, unlessNamed: name)
+            try await authority.denySignIn(of: user, named: name)
         } catch {
             log.error(
                 "the sign-in of an earlier account was not ended",

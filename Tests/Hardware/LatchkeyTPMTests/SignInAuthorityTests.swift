@@ -169,9 +169,9 @@ struct SignInAuthorityTests {
             }
             #expect(pin?.code == .refused && finger?.code == .refused)
             #expect(wire.codes == [])
-            try await authority.denySignIn(of: Self.user, unlessNamed: "ann")
+            try await authority.denySignIn(of: Self.user, named: "carol")
             #expect(authority.signIn(of: Self.user, named: "ann") != nil)
-            try await authority.denySignIn(of: Self.user, unlessNamed: "carol")
+            try await authority.denySignIn(of: Self.user, named: "ann")
             #expect(authority.signIn(of: Self.user, named: "ann") == nil)
         }
     }

@@ -43,15 +43,23 @@ struct SignInAttackTests {
                 "learned 1 \(Self.password)", named: "carol", answers: ["none"])
             try await scene.check(
                 "changed 1 \(Self.password) 61", named: "carol", answers: ["wait", "none"])
-            try await scene.check("auth 1 test -", answers: ["ask pin"])
             try await scene.check("auth 1 test -", named: "carol", answers: ["none"])
             try await scene.check(
-                "auth 1 test -", answers: ["none"], comment: "the permission has ended")
-            // The user's own program says what it likes.
-            try await scene.check("learned 1 \(Self.password)", answers: Self.opened)
-            try await scene.check(
-                "auth 1 test -", as: SignInScene.user, named: "carol", answers: ["none"])
-            try await scene.check("auth 1 test -", answers: ["ask pin"])
+                "auth 1 test -", answers: ["ask pin"], comment: "the account has its number")
+        }
+    }
+
+    /// su and a user's own program say what they like.
+    @Test func `only a request that may ask ends the permission of an account that is gone`()
+        async throws
+    {
+        try await SignInScene.with { scene in
+            try await scene.allow(named: "gone")
+            try await scene.check("auth 1 test -", as: SignInScene.user, answers: ["none"])
+            try await scene.check("auth 1 test -", real: 2, answers: ["none"])
+            try await scene.check("auth 1 test -", named: "gone", answers: ["ask pin"])
+            try await scene.check("auth 1 test -", answers: ["none"])
+            try await scene.check("auth 1 test -", named: "gone", answers: ["none"])
         }
     }
 

@@ -20,8 +20,12 @@ extension ApprovalAuthority {
         return SignInPermission(hasPIN: signIn.pin != nil && signIn.pin == record.pin?.publicArea)
     }
 
-    /// Allows the sign-in with a finger, and with the PIN that is set now if the secret is sealed under
-    /// it. A secret that is sealed under another PIN allows nothing. The caller has verified that the user's login password opens the secret.
+    /// The name of the account whose sign-in is allowed.
+    package func nameOfSignIn(of user: UInt32) -> String? { store.user(user).signIn?.name }
+
+    /// Allows the sign-in with a finger, and with the PIN that is set now if the secret is sealed
+    /// under it. A secret that is sealed under another PIN allows nothing. The caller has verified
+    /// that the user's login password opens the secret.
     ///
     /// - Parameter sealed: From ``sealForSignIn(_:with:of:)``.
     /// - Returns: Whether the sign-in is allowed. If not, nothing changed.
@@ -45,11 +49,12 @@ extension ApprovalAuthority {
 
     /// Ends the sign-in of a user.
     ///
-    /// - Parameter name: Of an account whose own permission stays; nil for none.
-    package func denySignIn(of user: UInt32, unlessNamed name: String? = nil)
+    /// - Parameter name: The account whose permission ends; nil for any.
+    package func denySignIn(of user: UInt32, named name: String? = nil)
         async throws(KeystoreError)
     {
-        guard let signIn = store.current?.users[user]?.signIn, signIn.name != name else { return }
+        guard let signIn = store.current?.users[user]?.signIn, signIn.name == name ?? signIn.name
+        else { return }
         do throws(KeystoreError) {
             if failure != nil { return try store.update(user) { $0.signIn = nil } }
             try await work { (_, store) in try store.update(user) { $0.signIn = nil } }

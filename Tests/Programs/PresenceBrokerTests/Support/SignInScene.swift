@@ -102,13 +102,13 @@ struct SignInScene {
     }
 
     /// Allows the user's PIN while the broker does not run, without a record.
-    func allow() async throws {
+    func allow(named name: String = Self.name) async throws {
         await broker.stop()
         let authority = try await authority()
         let sealed = try await authority.sealForSignIn(
             .random(count: 32), with: PIN(Self.pin), of: Self.user)
         try #require(
-            await authority.allowSignIn(of: Self.user, named: Self.name, sealedIn: sealed))
+            await authority.allowSignIn(of: Self.user, named: name, sealedIn: sealed))
         try await broker.start()
     }
 
