@@ -31,6 +31,8 @@ struct ApprovalQueue {
     /// The users whose requests ran, the most recent at the end.
     private var served: [UInt32] = []
 
+    var isEmpty: Bool { running == nil && waiting.isEmpty }
+
     mutating func enqueue(_ entry: Entry) -> [Action] {
         guard running != nil else { return begin(entry) }
         let ofUser = waiting.count { $0.user == entry.user } + (running?.user == entry.user ? 1 : 0)
@@ -74,6 +76,14 @@ struct ApprovalQueue {
         var actions = gone.map(Action.withdraw)
         if let running, running.client == client { actions.append(.interrupt(running)) }
         return actions
+    }
+
+    /// A request has waited for another user's long enough.
+    mutating func interrupt(for id: UInt64) -> [Action] {
+        guard let running, let entry = waiting.first(where: { $0.id == id }),
+            entry.user != running.user
+        else { return [] }
+        return [.interrupt(running)]
     }
 
     /// The machine is about to sleep.

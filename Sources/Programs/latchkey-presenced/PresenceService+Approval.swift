@@ -80,7 +80,13 @@ extension PresenceService {
         guard let waiting = pending[entry.id] else { return }
         await report(.queued, waiting)
         pending[entry.id]?.clock = Task {
-            try await Task.sleep(for: waiting.limit)
+            var limit = waiting.limit
+            if case .signIn = waiting.goal {
+                try await Task.sleep(for: Self.signInPatience)
+                await self.perform(self.queue.interrupt(for: entry.id))
+                limit -= Self.signInPatience
+            }
+            try await Task.sleep(for: limit)
             await self.perform(self.queue.expire(entry.id))
         }
     }

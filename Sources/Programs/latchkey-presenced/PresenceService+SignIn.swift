@@ -9,6 +9,8 @@ import LatchkeyTPM
 extension PresenceService {
     /// The time for a finger. Then the user types the password.
     private static let signInLimit: Duration = .seconds(10)
+    /// The time after which a sign-in ends the verification of another user for which it waits.
+    static let signInPatience: Duration = .seconds(5)
 
     /// A sign-in that waits for a finger.
     struct SignIn {

@@ -80,6 +80,19 @@ struct ApprovalQueueTests {
         #expect(reader.begun == [1, 11])
     }
 
+    @Test func `a waiting request ends another user's that runs, and none of the same user`() {
+        var queue = ApprovalQueue()
+        #expect(queue.isEmpty)
+        _ = queue.enqueue(entry(1))
+        _ = queue.enqueue(entry(2))
+        _ = queue.enqueue(entry(3, user: 1001))
+        #expect(queue.interrupt(for: 2) == [], "of the same user")
+        #expect(queue.interrupt(for: 1) == [] && queue.interrupt(for: 9) == [], "does not wait")
+        #expect(queue.interrupt(for: 3) == [.interrupt(entry(1))])
+        #expect(queue.finish(1) == [.begin(entry(3, user: 1001))])
+        #expect(queue.interrupt(for: 3) == [] && !queue.isEmpty)
+    }
+
     @Test func `before a sleep all requests end, and later ones begin`() {
         var queue = ApprovalQueue()
         var reader = ScriptedReader()

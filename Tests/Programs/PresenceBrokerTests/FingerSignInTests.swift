@@ -126,6 +126,24 @@ struct FingerSignInTests {
         }
     }
 
+    /// Another user can request a finger of its own again and again, also over ssh.
+    @Test(.requires(program: "setpriv"), .requires(program: "dbus-monitor"))
+    func `another user's finger ends soon after a sign-in waits`() async throws {
+        let reader = try VirtualFingerprintReader.current
+        try await reader.enroll(.rightIndex, as: "mine", for: SignInScene.name)
+        try await reader.enroll(.rightThumb, as: "strangers", for: "nobody")
+        try await SignInScene.with(
+            busAddress: reader.busAddress, prints: reader.printsDirectory
+        ) { scene in
+            try await scene.allow()
+            let other = try await Stranger(on: reader.busAddress).requestFinger()
+            let client = try await Self.waiting(in: scene)
+            try await reader.present(.finger("mine"))
+            #expect(await client.remainder().output.contains("then b'yes"))
+            #expect(await other.remainder().errors.contains("Declined"))
+        }
+    }
+
     /// The screen is locked while the reader waits.
     @Test func `a finger counts only if its place may still ask`() async throws {
         let reader = try VirtualFingerprintReader.current

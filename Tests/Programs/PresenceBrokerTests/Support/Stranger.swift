@@ -24,14 +24,34 @@ struct Stranger {
 
     func call(_ method: String, _ arguments: [String]) async throws -> (status: Int32, text: String)
     {
-        let process = try start(
+        let process = try begin(method, arguments)
+        let written = await process.remainder()
+        return (await process.wait(), written.output + written.errors)
+    }
+
+    private func begin(_ method: String, _ arguments: [String]) throws -> RunningProgram {
+        try start(
             [
                 "call", "--address", bus, "--timeout", "300", "--dest", "org.latchkey.Presence1",
                 "--object-path",
                 "/org/latchkey/Presence1", "--method", "org.latchkey.Presence1.\(method)",
             ] + arguments)
-        let written = await process.remainder()
-        return (await process.wait(), written.output + written.errors)
+    }
+
+    /// Requests an approval, and waits until the reader waits for the finger. Needs `dbus-monitor`.
+    func requestFinger() async throws -> RunningProgram {
+        let monitor = try RunningProgram(
+            URL(filePath: "/usr/bin/dbus-monitor"),
+            ["--address", bus, "type='signal',interface='org.latchkey.Presence1'"])
+        // The client is a monitor after it has lost its name.
+        _ = await monitor.output { $0.contains("NameLost") }
+        let bytes = "[" + Array(repeating: "byte 1", count: 32).joined(separator: ", ") + "]"
+        let name = bytes.replacing("[", with: "[byte 0, byte 11, ")
+        let request = try begin(
+            "Approve", ["sign", name, bytes, bytes, "biometry-any", "0", "rob", "default"])
+        _ = await monitor.output { $0.contains("\"waiting\"") }
+        await monitor.stop(SIGKILL)
+        return request
     }
 
     /// Calls a method of the bus.
