@@ -209,6 +209,27 @@ struct PAMModuleTests {
         #expect(service.lines.last == "learned 6101 6c6162 checked \(right)")
     }
 
+    /// As with a high cost of yescrypt.
+    @Test func `a slow check of the password leaves the time for the answer`() async throws {
+        let scene = try PAMScene()
+        let secret = String(repeating: "e9", count: 32)
+        let service = try FakeSignInService(scene) { line in
+            if line.hasPrefix("auth") { return [.answer("none"), .close] }
+            return [.answer("wait gnome"), .answer("secret gnome \(secret)"), .close]
+        }
+        let script = """
+            cp /usr/sbin/unix_chkpwd /run/unix_chkpwd
+            printf '#!/bin/bash\nsleep 3.5; exec /run/unix_chkpwd "$@"\n' > /run/slow; chmod 755 /run/slow
+            mount --bind /run/slow /usr/sbin/unix_chkpwd
+            exec pamtester one lab authenticate open_session
+            """
+        let outcome = try await scene.run(["bash", "-c", script], input: [PAMScene.password])
+        #expect(outcome.isSuccess, "\(outcome.text)")
+        let hex = Self.hexadecimal(PAMScene.password)
+        #expect(service.lines.last == "learned 6101 6c6162 checked \(hex)")
+        #expect(try await scene.opened().contains(secret))
+    }
+
     @Test func `after a module that asked for the password there is no further prompt`()
         async throws
     {
