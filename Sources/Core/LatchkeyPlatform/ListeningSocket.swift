@@ -129,6 +129,9 @@ package final class ConnectionServer: Sendable {
         self.admit = admit
     }
 
+    /// Whether no connection is open.
+    package var isIdle: Bool { count.load(ordering: .sequentiallyConsistent) == 0 }
+
     /// - Returns: false without threads or descriptors.
     package func start() -> Bool {
         let flags = fcntl(socket.descriptor, F_GETFL)

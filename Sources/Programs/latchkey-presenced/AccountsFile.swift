@@ -38,6 +38,22 @@ enum AccountsFile {
         }
     }
 
+    /// Waits until the service has no open request. The requests that begin meanwhile are served, so
+    /// that no user can stop the service for others, but see the old accounts: so the wait has a
+    /// limit. The interval also limits how often a user who changes the file restarts the service.
+    ///
+    /// - Returns: false if the task was cancelled.
+    static func isServed(
+        within limit: Duration = .seconds(30), every interval: Duration = .milliseconds(200),
+        _ isIdle: () async -> Bool
+    ) async -> Bool {
+        let end = ContinuousClock.now + limit
+        repeat {
+            guard (try? await Task.sleep(for: interval)) != nil else { return false }
+        } while await !isIdle() && ContinuousClock.now < end
+        return true
+    }
+
     private static func unwatched(_ error: SystemError) -> KeystoreError {
         KeystoreError(
             operation: "watch the accounts of this machine", code: .unavailable,

@@ -111,6 +111,9 @@ final class Backlog: Sendable {
     /// A call of the caller was served.
     func leave(_ caller: Caller) { state.withLock { $0.users.leave(caller.share) } }
 
+    /// Whether no call is served.
+    var isEmpty: Bool { state.withLock { $0.users.isEmpty } }
+
     /// The client has left the bus.
     ///
     /// - Returns: Whether its credentials are known, which is the case for each served client.
@@ -133,6 +136,8 @@ struct Occupancy<Kind: Hashable> {
     init(perKind: Int, total: Int) {
         (self.perKind, self.total) = (perKind, total)
     }
+
+    var isEmpty: Bool { count == 0 }
 
     /// - Returns: Whether one more is allowed.
     mutating func enter(_ kind: Kind) -> Bool {

@@ -115,7 +115,14 @@ struct PresenceDaemon: ServiceProgram {
             group.addTask {
                 // The next client starts the service again, which then sees the new accounts.
                 for await _ in replacements {}
-                if !Task.isCancelled { log.notice("the accounts were changed; the service ends") }
+                let isServed = await AccountsFile.isServed {
+                    guard await door?.isIdle != false else { return false }
+                    return await service.isIdle
+                }
+                guard isServed else { return }
+                log.notice("the accounts were changed; the service ends")
+                // The answers leave.
+                try? await bus.flush(within: .seconds(2))
             }
             if let failure = authority.failure {
                 group.addTask {

@@ -164,6 +164,9 @@ actor PresenceService {
         }
     }
 
+    /// Whether no request is served.
+    var isIdle: Bool { queue.isEmpty && underWay.isEmpty && backlog.isEmpty }
+
     /// Checks that the bus takes messages, some time after a call or an answer. Answers that other
     /// programs do not read can prevent it, for all users, until this connection ends.
     private func checkBus() {

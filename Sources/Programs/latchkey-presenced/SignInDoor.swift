@@ -12,10 +12,12 @@ import Synchronization
 final class SignInDoor: Sendable {
     static let connections = 16
     private let server: ConnectionServer
+    private let service: SignInService
 
     /// - Throws: ``KeystoreError`` with code `unavailable` without threads or descriptors.
     init(_ socket: ListeningSocket, _ service: SignInService) throws(KeystoreError) {
         let open = OpenSignIns()
+        self.service = service
         server = ConnectionServer(
             socket, limit: Self.connections, ended: { open.remove($0) }
         ) { connection in
@@ -39,6 +41,14 @@ final class SignInDoor: Sendable {
     }
 
     deinit { server.stop() }
+
+    /// Whether no sign-in is open, also none whose session has yet to fetch a secret.
+    var isIdle: Bool {
+        get async {
+            guard server.isIdle else { return false }
+            return await service.isIdle
+        }
+    }
 }
 
 /// The limits on open connections.

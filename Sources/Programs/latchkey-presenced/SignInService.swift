@@ -28,6 +28,9 @@ actor SignInService {
     private let presence: PresenceService
     private let isNamed: @Sendable (UInt32) -> Bool
 
+    /// Whether no session has yet to fetch a secret.
+    var isIdle: Bool { tickets.isEmpty(at: .now) }
+
     private var tickets = SignInTickets()
     /// Not for root: every user can start sudo, which counts for the user that it names.
     private var byPeer = RateLimit<UInt32>(120, in: .seconds(60))

@@ -61,6 +61,10 @@ struct SignInTickets {
         return index.map { tickets.remove(at: $0).ticket }
     }
 
+    func isEmpty(at now: ContinuousClock.Instant) -> Bool {
+        !tickets.contains { $0.ticket.end > now }
+    }
+
     mutating func removeOld(at now: ContinuousClock.Instant) {
         tickets.removeAll { $0.ticket.end <= now }
     }

@@ -81,11 +81,19 @@ import Testing
         #expect(
             unit.settings("Restart=", "RestartPrevent", "StartLimit")
                 == (hasClients
-                    ? ["Restart=no"]
+                    ? ["Restart=no", "StartLimitIntervalSec=0"]
                     : [
                         "Restart=on-failure", "StartLimitIntervalSec=0",
                         "RestartPreventExitStatus=\(permanent.joined(separator: " "))",
                     ]))
+    }
+
+    /// Without a limit on starts, a client that waits would start a service that cannot start in a loop.
+    @Test(arguments: units.filter { $0.name.hasSuffix(".socket") })
+    func `a socket starts its service at the next client, without a limit`(_ unit: Unit) {
+        #expect(
+            unit.settings("FlushPending", "TriggerLimit")
+                == ["FlushPending=yes", "TriggerLimitIntervalSec=0"])
     }
 
     /// The programs are not installed, so that systemd checks everything except their paths.
