@@ -189,8 +189,8 @@ static const struct passwd *local_account(pam_handle_t *h) {
     char own[256] = "";
     const char *rhost = item(h, PAM_RHOST);
     gethostname(own, sizeof own - 1);
-    /* With pam_rhost in sudoers, sudo states the name of this machine. */
-    return *rhost && strcmp(rhost, own) ? NULL : account(h);
+    /* With pam_rhost in sudoers, sudo states the name of this machine; xsecurelock follows Linux-PAM's guide. */
+    return *rhost && strcmp(rhost, own) && strcmp(rhost, "localhost") ? NULL : account(h);
 }
 
 static void forget(pam_handle_t *h, void *data, int status) {
