@@ -31,6 +31,18 @@ struct KeyringProgramTests {
         }
     }
 
+    /// The daemon starts with the session: at the first login after a boot it needs several seconds.
+    @Test(.enabled(if: geteuid() == 0, "needs root, which the PAM module is"))
+    func `a daemon that starts late opens the keyring`() async throws {
+        let user = try await Self.user()
+        let helper = Task { try await user.runHelper(["gnome"], secret: Self.secret) }
+        try await Task.sleep(for: .seconds(4))
+        try await whileRunning(user.startDaemon()) { () async throws in
+            let run = try await helper.value
+            #expect(run.status == 0, "\(run.errors)")
+        }
+    }
+
     @Test(.enabled(if: geteuid() == 0, "needs root, which the PAM module is"))
     func `without a daemon or a keyring it ends by itself`() async throws {
         let user = try await Self.user()
