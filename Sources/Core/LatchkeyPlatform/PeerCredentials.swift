@@ -27,9 +27,18 @@ package final class PeerProcess: Sendable {
     /// Readable after the end of the process.
     package let descriptor: Int32
 
+    /// SO_PEERPIDFD of Linux 6.5, which the headers of Debian 12 do not have.
+    private static let peerProcess: Int32 = 77
+
+    /// Before Linux 6.5, this is the process that has the id now.
+    ///
     /// - Returns: nil if the process is gone.
     package init?(of connection: Int32, _ peer: PeerCredentials) {
-        descriptor = latchkey_peer_process(connection, peer.process)
+        var (found, size) = (Int32(-1), socklen_t(MemoryLayout<Int32>.size))
+        if getsockopt(connection, SOL_SOCKET, Self.peerProcess, &found, &size) != 0 {
+            found = errno == ENOPROTOOPT ? latchkey_pidfd_open(peer.process, 0) : -1
+        }
+        descriptor = found
         guard descriptor >= 0 else { return nil }
     }
 
