@@ -94,7 +94,7 @@ package struct SignInSocket: SignInClient {
         case "error": throw Self.refusal(answered.last?.text ?? "")
         case "no" where answered.count == 1: throw CommonError.otherFinger()
         case "no": throw Self.wrongPIN(answered.last.flatMap { Int($0.text) })
-        case "none": throw Self.noFinger
+        case "none" where words.last == .word("finger"): throw Self.noFinger
         case "locked":
             throw CommonError(
                 code: .lockedOut, reason: "the TPM no longer accepts your PIN",
@@ -110,10 +110,17 @@ package struct SignInSocket: SignInClient {
         }
         try connection.stream.send(line)
         var answer = try connection.stream.receiveLine(maximum: Self.maximumAnswer)
-        while answer == .word("touch") {
+        let touch = SecretBytes.word("touch\n")
+        while answer == .word("touch")
+            || answer.count > touch.count && answer.part(0..<touch.count) == touch
+        {
             onTouch()
-            answer = try DeadlineStream(connection.stream.descriptor, until: .now + limit * 2)
-                .receiveLine(maximum: Self.maximumAnswer)
+            // Lines that arrive together are one text.
+            answer =
+                answer.count > touch.count
+                ? answer.part(touch.count..<answer.count)
+                : try DeadlineStream(connection.stream.descriptor, until: .now + limit * 2)
+                    .receiveLine(maximum: Self.maximumAnswer)
         }
         return answer
     }

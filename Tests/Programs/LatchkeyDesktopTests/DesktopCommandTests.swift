@@ -97,6 +97,8 @@ struct DesktopCommandTests {
         let output = try await DesktopMachine.run(
             auth: "auth required pam_unix.so\n",
             """
+            # The daemon would write the file again.
+            kill $daemon; wait $daemon
             echo "[keyring]" > "$HOME/.local/share/keyrings/login.keyring"
             echo "A $(desktop enable --json 2>&1 </dev/null)"
             touch "$HOME/.identity"

@@ -86,7 +86,7 @@ import Testing
             ("error generation", .conflict), ("error pin", .passcodeNotSet),
             ("error password", .wrongProof), ("error tpm", .unavailable), ("error store", .failed),
             ("error other", .failed), ("no 3", .wrongProof), ("locked", .lockedOut),
-            ("no", .wrongProof), ("none", .unavailable),
+            ("no", .wrongProof), ("none", .failed),
         ]
         for (answer, code) in codes {
             let service = try Service(answer + "\n")
@@ -111,6 +111,12 @@ import Testing
         ) { touches.withLock { $0 += 1 } }
         #expect(try client.renew(password: Self.password, proof: .finger) == 2)
         #expect(touches.withLock { $0 } == 2)
+        for (answer, code) in [("none", CommonErrorCode.unavailable), ("no", .wrongProof)] {
+            let service = try Service(answer + "\n")
+            #expect(throws: CommonError.of(code), "\(answer)") {
+                try service.client().renew(password: Self.password, proof: .finger)
+            }
+        }
     }
 
     @Test func `an answer that is cut off, too long or late is refused`() throws {

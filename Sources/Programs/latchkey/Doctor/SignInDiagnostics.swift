@@ -101,7 +101,7 @@ struct SignInDiagnostics {
                 Finding(
                     kind: .obstacle,
                     reason:
-                        "\(service) has no line ‘\(SignInStack.module) learn’, so the login password cannot allow your PIN or finger",
+                        "the stack \(service) has no line ‘\(SignInStack.module) learn’, so the login password cannot allow your PIN or finger",
                     advice:
                         "Turn on the profile that opens the keyring too: ‘sudo pam-auth-update --enable latchkey-session’."
                 )
@@ -132,13 +132,13 @@ struct SignInDiagnostics {
         }
         if let password = modules.firstIndex(of: "pam_unix.so"), password < prompting {
             add(
-                "\(service) has pam_unix.so before \(SignInStack.module), so a PIN is first tried as a password",
+                "the stack \(service) has pam_unix.so before \(SignInStack.module), so a PIN is first tried as a password",
                 "Let the system write the file: ‘sudo pam-auth-update --force’.")
         }
         let wallet = stack.walletLines.map { "\($0.file) (\($0.type))" }
         if !wallet.isEmpty {
             add(
-                "pam_kwallet5.so asks for the password again after a PIN: \(wallet.joined(separator: ", "))",
+                "the module pam_kwallet5.so asks for the password again after a PIN: \(wallet.joined(separator: ", "))",
                 "Remove these lines as root; \(SignInStack.module) opens the wallet.", .secondPrompt
             )
         }
@@ -151,12 +151,12 @@ struct SignInDiagnostics {
         let needing = stack.modulesNeedingPassword
         if !needing.isEmpty {
             add(
-                "\(needing.joined(separator: ", ")) need the login password, so what they open stays closed after a PIN",
+                "the modules \(needing.joined(separator: ", ")) need the login password, so what they open stays closed after a PIN",
                 "Sign in with the password when you need it.")
         }
         if stack.isInstalled("pam_fprintd.so"), !modules.contains("pam_fprintd.so") {
             add(
-                "pam_fprintd.so is installed and off, because its profile and this one exclude each other, so only users of ‘latchkey desktop enable’ sign in with a finger",
+                "the module pam_fprintd.so is installed and off, because its profile and this one exclude each other, so only users of ‘latchkey desktop enable’ sign in with a finger",
                 "Other users sign in with the password.", .note)
         }
         return found
