@@ -224,6 +224,14 @@ import Testing
         }
     }
 
+    @Test(arguments: [0, 16, 31, 33]) func `the key of nonces has 32 bytes`(count: Int) throws {
+        let error = #expect(throws: KeystoreError.self) {
+            try DPoPNonces(key: Data(repeating: 1, count: count))
+        }
+        #expect(error?.code == .invalidInput)
+        #expect(try DPoPNonces(key: Data(repeating: 1, count: 32)).current.count == 54)
+    }
+
     @Test func `with nonces, a proof needs a recent nonce of this server`() async throws {
         try await withServer(nonce: true) { server in
             let owner = TestDevice()

@@ -135,9 +135,16 @@ public struct DPoPNonces: Sendable {
     /// Creates the nonces of a server.
     ///
     /// - Parameter key: 32 random bytes, the same for all servers of one issuer.
-    public init(key: Data) { self.init(key: key, clock: .system) }
+    /// - Throws: `KeystoreError` with code `invalidInput` if `key` has another length: anybody could
+    ///   make nonces with an empty key.
+    public init(key: Data) throws { try self.init(key: key, clock: .system) }
 
-    package init(key: Data, clock: WallClock) {
+    package init(key: Data, clock: WallClock) throws {
+        guard key.count == 32 else {
+            throw KeystoreError(
+                operation: "make nonces", code: .invalidInput,
+                reason: "the key has \(key.count) bytes", recovery: "Use a key of 32 bytes.")
+        }
         (self.key, self.clock) = (key, clock)
     }
 

@@ -150,7 +150,7 @@ struct IdentityServices: Sendable {
             configuration.dpopNonceRequired
             ? try await secrets.value("dpop nonce") { .random(32) } : nil
         dpop = DPoPVerifier(
-            nonces: nonceKey.map { DPoPNonces(key: $0, clock: clock) }, clock: clock)
+            nonces: try nonceKey.map { try DPoPNonces(key: $0, clock: clock) }, clock: clock)
         forms = FormGuard(key: try await secrets.value("form guard") { .random(32) })
         throttle = LoginThrottle(clock: clock)
         let limits = configuration.rateLimits
