@@ -90,20 +90,7 @@ struct AgentConnection {
     }
 
     private func send(_ bytes: [UInt8]) -> Bool {
-        let deadline = ContinuousClock.now + Self.messageTimeout
-        var rest = bytes[...]
-        while !rest.isEmpty {
-            let count = rest.withUnsafeBytes {
-                Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
-            }
-            if count > 0 {
-                rest = rest.dropFirst(count)
-            } else {
-                guard errno == EAGAIN || errno == EINTR, wait(POLLOUT, until: deadline)
-                else { return false }
-            }
-        }
-        return true
+        Poll.send(bytes, to: descriptor, until: .now + Self.messageTimeout)
     }
 
     /// - Returns: false after the deadline.

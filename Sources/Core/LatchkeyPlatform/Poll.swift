@@ -100,3 +100,29 @@ package final class WakeUp: Sendable {
     /// Removes all bytes.
     package func clear() { while take() != nil {} }
 }
+
+extension Poll {
+    /// Sends all bytes over a connected socket. A closed connection causes no signal.
+    ///
+    /// - Parameter deadline: The end of the waits for a socket that does not block.
+    /// - Returns: false if the connection has ended, or after the deadline.
+    package static func send(
+        _ bytes: some Collection<UInt8>, to descriptor: Int32,
+        until deadline: ContinuousClock.Instant? = nil
+    ) -> Bool {
+        var rest = Array(bytes)[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes {
+                Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+            }
+            if count > 0 {
+                rest = rest.dropFirst(count)
+            } else if count == 0 || errno != EINTR {
+                guard count < 0, errno == EAGAIN,
+                    (try? wait(for: descriptor, POLLOUT, until: deadline)) == true
+                else { return false }
+            }
+        }
+        return true
+    }
+}

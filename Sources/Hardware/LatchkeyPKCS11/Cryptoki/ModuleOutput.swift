@@ -66,16 +66,7 @@ final class ModuleOutput: Sendable {
     /// - Returns: false if the client has closed the connection.
     private func send(_ bytes: ArraySlice<UInt8>) -> Bool {
         guard let descriptor = connection.withLock(\.self) else { return false }
-        var rest = bytes
-        while !rest.isEmpty {
-            let count = rest.withUnsafeBytes {
-                Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
-            }
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else { return false }
-            rest = rest.dropFirst(count)
-        }
-        return true
+        return Poll.send(bytes, to: descriptor)
     }
 
     private func end() {

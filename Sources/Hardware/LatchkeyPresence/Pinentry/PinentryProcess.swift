@@ -33,16 +33,7 @@ struct PinentryProcess: ~Copyable {
 
     /// - Returns: Whether the command was sent.
     func send(_ command: String) -> Bool {
-        var rest = Array((command + "\n").utf8)[...]
-        while !rest.isEmpty {
-            let count = rest.withUnsafeBytes { bytes in
-                Glibc.send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL))
-            }
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else { return false }
-            rest = rest.dropFirst(count)
-        }
-        return true
+        Poll.send((command + "\n").utf8, to: descriptor)
     }
 
     /// Sends `BYE` and gives the program half a second to restore the terminal.

@@ -1,4 +1,5 @@
 internal import Glibc
+internal import LatchkeyPlatform
 
 /// A connected blocking stream socket. It closes when the last reference is released.
 final class StreamSocket: Sendable {
@@ -43,18 +44,7 @@ final class StreamSocket: Sendable {
     /// Sends all of `bytes`.
     ///
     /// - Returns: False if the connection has ended.
-    func send(_ bytes: [UInt8]) -> Bool {
-        var rest = bytes[...]
-        while !rest.isEmpty {
-            let count = rest.withUnsafeBytes {
-                Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
-            }
-            if count < 0, errno == EINTR { continue }
-            guard count > 0 else { return false }
-            rest = rest.dropFirst(count)
-        }
-        return true
-    }
+    func send(_ bytes: [UInt8]) -> Bool { Poll.send(bytes, to: descriptor) }
 
     /// Receives at most `limit` bytes.
     ///
