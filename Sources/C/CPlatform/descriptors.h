@@ -1,9 +1,11 @@
 /* GNU functions that Swift's Glibc module does not have. The names differ to avoid conflicts with other declarations. */
 
-#include <fcntl.h>
-
 /* O_DIRECT, for pipe2(2): a pipe that keeps the boundaries of writes. */
-static const int latchkey_packet_mode = __O_DIRECT;
+#ifdef __aarch64__
+static const int latchkey_packet_mode = 0200000;
+#else
+static const int latchkey_packet_mode = 040000;
+#endif
 
 /* accept4(2) without the peer's address. */
 extern int latchkey_accept4(int socket, void *address, void *length, int flags) __asm__("accept4");
