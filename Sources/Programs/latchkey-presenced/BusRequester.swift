@@ -116,6 +116,7 @@ private struct ProcessStatus {
     let name: String?
     /// The real user, the effective one, and others.
     let users: [UInt32]
+    let parent: Int32?
 
     /// - Returns: nil if the process has ended.
     init?(_ process: Int32) {
@@ -128,6 +129,7 @@ private struct ProcessStatus {
         }
         name = value("Name").map(String.init)
         users = value("Uid")?.split(separator: "\t").compactMap { UInt32($0) } ?? []
+        parent = value("PPid").flatMap { Int32($0) }
     }
 }
 
@@ -136,4 +138,6 @@ extension PeerCredentials {
     /// programs. nil if the process has ended. Its id can then belong to another process, but the
     /// answer reaches only those that have the connection.
     var realUser: UInt32? { ProcessStatus(process)?.users.first }
+    /// The process that started this one, if it still runs.
+    var parent: Int32? { ProcessStatus(process)?.parent }
 }

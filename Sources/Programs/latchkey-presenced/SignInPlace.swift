@@ -18,12 +18,18 @@ enum SignInPlace: Hashable, Sendable {
         let isRoot: Bool
         /// The user who started the process, which may be a setuid program of root.
         let realUser: UInt32
+        let parent: Int32
         /// The control group of the process, without the leading `/`.
         let controlGroup: String
         /// nil if the process belongs to no session.
         let session: LoginManager.SeatSession?
 
-        var isSetuid: Bool { isRoot && realUser != 0 }
+        /// Whether the program that opened the session started this one, and both are root's: gdm's
+        /// worker starts another one for the locker. The user's programs have other parents, or are
+        /// setuid programs.
+        func isWorker(of session: LoginManager.SeatSession) -> Bool {
+            isRoot && realUser == 0 && parent > 1 && UInt32(parent) == session.leader
+        }
 
         /// The unit of the system's manager that started the process; nil within a user's slice, and
         /// within a scope, for example of a container, whose programs choose the names below it.
@@ -55,10 +61,10 @@ enum SignInPlace: Hashable, Sendable {
         // A remote session that ends may have processes for a long time, for example of mosh or tmux.
         let hasRemote = sessions.contains { $0.user == user && $0.isElsewhere }
         if let session = requester.session {
-            // A locker belongs to the user, or to root who started it (GNOME's is a worker of gdm in
-            // the session). Setuid programs, such as sudo, must not ask behind a locked screen.
+            // A locker belongs to the user and runs while the session is locked; GNOME's is a worker
+            // of gdm. Root's other programs, such as sudo, must not ask behind a locked screen.
             guard session.user == user, session.isAtSeat, !session.isGreeter,
-                !requester.isSetuid || !session.isLocked
+                !requester.isRoot || !session.isLocked || requester.isWorker(of: session)
             else { return .elsewhere }
             return hasRemote ? .besideRemote : .here
         }
@@ -100,13 +106,13 @@ enum SignInPlace: Hashable, Sendable {
 
     /// Asks logind about the process of a connection.
     static func of(_ peer: PeerCredentials, for user: UInt32, on bus: Bus) async -> SignInPlace {
-        guard let group = controlGroup(of: peer.process), let realUser = peer.realUser else {
-            return .elsewhere
-        }
+        guard let group = controlGroup(of: peer.process), let realUser = peer.realUser,
+            let parent = peer.parent
+        else { return .elsewhere }
         let logind = LoginManager(bus: bus)
         do throws(BusError) {
             let requester = Requester(
-                isRoot: peer.user == 0, realUser: realUser, controlGroup: group,
+                isRoot: peer.user == 0, realUser: realUser, parent: parent, controlGroup: group,
                 session: try await logind.seatSession(of: peer.process))
             return of(requester, for: user, among: try await logind.seatSessions())
         } catch {

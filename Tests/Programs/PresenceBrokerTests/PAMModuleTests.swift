@@ -3,6 +3,7 @@ import Glibc
 import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
+import Synchronization
 import Testing
 
 /// The PAM module with services that answer as the tests say.
@@ -99,7 +100,14 @@ struct PAMModuleTests {
         async throws
     {
         let scene = try PAMScene()
-        var service: FakeSignInService? = try FakeSignInService(scene, Self.plain)
+        let isFirst = Mutex(true)
+        let service = try FakeSignInService(scene) { line in
+            let ends = isFirst.withLock { isFirst in
+                defer { isFirst = false }
+                return isFirst
+            }
+            return ends ? [.answer("ask pin"), .close] : Self.plain(line)
+        }
         let typing = scene.directory.path(of: "typing")
         async let outcome = scene.run([
             "bash", "-c",
@@ -108,15 +116,13 @@ struct PAMModuleTests {
                 pamtester one lab authenticate
             """,
         ])
-        #expect(await poll { service?.lines.count == 1 })
-        // Ends the connection.
-        service = nil
-        let other = try FakeSignInService(scene, Self.plain)
+        #expect(await poll { service.lines.count == 1 })
         #expect(FileManager.default.createFile(atPath: typing, contents: nil))
         let (isSuccess, text) = try await (outcome.isSuccess, outcome.text)
         #expect(isSuccess, "\(text)")
         #expect(text.components(separatedBy: "PIN or password").count == 2, "\(text)")
-        #expect(other.lines == ["auth 6101 6c6162 one -", "pin 246824"])
+        let request = "auth 6101 6c6162 one -"
+        #expect(service.lines == [request, request, "pin 246824"])
     }
 
     @Test func `the options limit the proofs`() async throws {

@@ -15,11 +15,13 @@ struct SignInPlaceTests {
     private func place(
         root isRoot: Bool = true, in group: String = "user.slice/user-1000.slice/session-2.scope",
         session: LoginManager.SeatSession? = nil, startedBy realUser: UInt32? = nil,
-        among sessions: LoginManager.SeatSession...
+        by parent: Int32 = 60, among sessions: LoginManager.SeatSession...
     ) -> SignInPlace {
         let realUser = realUser ?? (isRoot ? 0 : Self.user)
         return SignInPlace.of(
-            .init(isRoot: isRoot, realUser: realUser, controlGroup: group, session: session),
+            .init(
+                isRoot: isRoot, realUser: realUser, parent: parent, controlGroup: group,
+                session: session),
             for: Self.user, among: sessions)
     }
 
@@ -27,9 +29,9 @@ struct SignInPlaceTests {
         #expect(place(session: Self.local, among: Self.local) == .here)
     }
 
-    @Test func `a session that is remote, inactive, ended or at no seat may not`() {
+    @Test func `a session that is remote, locked, inactive, ended or at no seat may not`() {
         let others = [
-            Self.remote, LoginManager.SeatSession(user: Self.user, isActive: false),
+            Self.remote, Self.locked, LoginManager.SeatSession(user: Self.user, isActive: false),
             LoginManager.SeatSession(user: Self.user, seat: ""),
             LoginManager.SeatSession(user: Self.user, hasEnded: true),
             LoginManager.SeatSession(user: Self.user, isGreeter: true),
@@ -60,13 +62,14 @@ struct SignInPlaceTests {
         #expect(place(session: Self.local, among: Self.local, job) == .here)
     }
 
-    @Test func `only a locker of the user or of root may ask while the session is locked`() {
+    @Test func `only a locker of the user or gdm's worker may ask while the session is locked`() {
         #expect(place(root: false, session: Self.locked, among: Self.locked) == .here)
-        // gdm's worker, which GNOME's locker uses.
-        #expect(place(session: Self.locked, among: Self.locked) == .here)
-        // sudo.
-        #expect(
-            place(session: Self.locked, startedBy: Self.user, among: Self.locked) == .elsewhere)
+        let led = Session(user: Self.user, isLocked: true, leader: 70)
+        #expect(place(session: led, by: 70, among: led) == .here)
+        #expect(place(session: led, by: 71, among: led) == .elsewhere, "root's program in it")
+        #expect(place(session: led, startedBy: Self.user, by: 70, among: led) == .elsewhere, "sudo")
+        let unknown = Session(user: Self.user, isLocked: true, leader: 0)
+        #expect(place(session: unknown, by: 0, among: unknown) == .elsewhere)
         #expect(place(root: false, in: Self.manager, among: Self.locked) == .here)
         #expect(place(root: false, in: Self.manager, among: Self.remote) == .elsewhere)
     }

@@ -32,7 +32,7 @@ struct SignInTests {
             #expect(right.text.contains("PIN or password: "), "no reader: \(right.text)")
             let wrong = try await scene.signIn(typing: "000000", PAMScene.password)
             #expect(wrong.isSuccess, "\(wrong.text)")
-            #expect(wrong.text.contains("Attempts left: 9."), "\(wrong.text)")
+            #expect(wrong.text.contains("(wrong PIN, 9 left)"), "\(wrong.text)")
             for left in (1..<9).reversed() {
                 try await scene.check(
                     "auth 1 test -", "pin 000000", answers: ["ask pin", "no \(left)"])

@@ -14,16 +14,18 @@ extension LoginManager {
         package var hasEnded: Bool
         /// Whether no person has it: a user's manager, or for example a job of cron.
         package var isBackground: Bool
+        /// The process that opened it; 0 if it is unknown.
+        package var leader: UInt32
 
         package init(
             user: UInt32, isRemote: Bool = false, seat: String = "seat0", isActive: Bool = true,
             isGreeter: Bool = false, isLocked: Bool = false, hasEnded: Bool = false,
-            isBackground: Bool = false
+            isBackground: Bool = false, leader: UInt32 = 0
         ) {
             (self.user, self.isRemote, self.seat) = (user, isRemote, seat)
             (self.isActive, self.isGreeter) = (isActive, isGreeter)
             (self.isLocked, self.hasEnded) = (isLocked, hasEnded)
-            self.isBackground = isBackground
+            (self.isBackground, self.leader) = (isBackground, leader)
         }
 
         /// Whether a person elsewhere may have it: not every program that serves remote sessions
@@ -87,6 +89,7 @@ extension LoginManager {
             hasEnded: members["State"]?.string.map { $0 == "closing" } ?? true,
             isBackground: members["Class"]?.string.map {
                 $0.hasPrefix("manager") || $0.hasPrefix("background")
-            } ?? false)
+            } ?? false,
+            leader: members["Leader"]?.uint32 ?? 0)
     }
 }
