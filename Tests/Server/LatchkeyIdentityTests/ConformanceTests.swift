@@ -56,7 +56,7 @@ import Testing
             }
             let unknown = try await server.post("/oauth2/authorize", form: ["client_id": "x"])
             let page = try await browser.get(#require(unknown.headers[.location]))
-            #expect(page.status == 400 && page.body.contains("a client ID that is not registered"))
+            #expect(page.status == 400 && page.body.contains("which is not registered"))
             let odd = try await server.send(.post, "/oauth2/authorize", body: "{}")
             #expect(odd.status == 400 && odd.headers[.location] == nil)
         }
