@@ -63,7 +63,8 @@ struct HIDNodeTests {
 
         func check() async -> Check {
             await PasskeyDiagnostics(
-                relay: "relay", device: "device", user: user, node: { _ in node },
+                relay: "relay", program: "program", device: "device", user: user,
+                node: { _ in node },
                 exists: { files.contains($0) },
                 isWritable: { readable.contains($0) },
                 flatpakDirectories: ["/var/lib/flatpak/app", "/home/ada/flatpak/app"],
@@ -75,6 +76,9 @@ struct HIDNodeTests {
     @Test func `doctor names what is missing, in the order of the fixes`() async {
         #expect(await Machine().check().state == .ok)
         #expect(await Machine(files: []).check().state == .ok)
+        let stopped = await Machine(files: ["program", "device"]).check()
+        #expect(stopped.state == .warning)
+        #expect(stopped.advice?.contains("systemctl enable --now latchkey-uhid.socket") == true)
         #expect(await Machine(user: 0).check().state == .ok)
         #expect(await Machine(files: ["relay"]).check().advice?.contains("modprobe uhid") == true)
         #expect(

@@ -19,6 +19,8 @@ struct PasskeyDiagnostics {
     private static let snaps = ["firefox": "Firefox", "chromium": "Chromium", "brave": "Brave"]
 
     var relay = HIDNode.relaySocket
+    /// The relay's program, which the package installs.
+    var program = "/usr/libexec/latchkey-uhid"
     var device = "/dev/uhid"
     var user = geteuid()
     var node: (UInt32) -> HIDNode? = { HIDNode.ofUser($0) }
@@ -33,11 +35,16 @@ struct PasskeyDiagnostics {
     var windowFault: () async -> KeystoreError? = { await Self.windowFault() }
 
     func check() async -> Check {
-        guard exists(relay) else {
+        guard exists(relay) || exists(program) else {
             return .ok(
                 Self.name, "Passkeys for browsers are not installed (package latchkey-passkeys).")
         }
         guard user != 0 else { return .ok(Self.name, "Root has no passkeys for browsers.") }
+        guard exists(relay) else {
+            return warning(
+                "The relay of passkeys has no socket, so browsers see no passkeys of this machine.",
+                "Start it: sudo systemctl enable --now latchkey-uhid.socket")
+        }
         guard exists(device) else {
             return warning("The kernel has no \(device).", "Load its module: sudo modprobe uhid")
         }
