@@ -288,9 +288,8 @@ struct DesktopStatusReport: Report {
             if signInAllowed {
                 "yes"
             } else {
-                // Without a record, the login password allows nothing.
-                state == "none"
-                    ? "no" : "after the next sign-in or sudo with your login password"
+                // Without the TPM's copy, the login password allows nothing.
+                sealed ? "after the next sign-in or sudo with your login password" : "no"
             }
         return Layout.fields(
             15,
