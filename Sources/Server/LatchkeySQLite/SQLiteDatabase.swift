@@ -8,13 +8,13 @@ public import LatchkeyRelyingParty
 public struct SQLiteDatabase: SQLDatabase {
     /// The connections.
     package let writer: any DatabaseWriter
-    /// The file that this value opened, and its log.
-    private let files: [OpenedFile]
+    /// The file that this value opened, its log and the log's index, with their paths.
+    private let files: [(path: String, file: OpenedFile)]
 
     /// Uses a database, which should enforce foreign keys, GRDB's default.
     public init(_ writer: any DatabaseWriter) { self.init(writer, files: []) }
 
-    private init(_ writer: any DatabaseWriter, files: [OpenedFile]) {
+    private init(_ writer: any DatabaseWriter, files: [(path: String, file: OpenedFile)]) {
         self.writer = writer
         self.files = files
     }
@@ -28,9 +28,9 @@ public struct SQLiteDatabase: SQLDatabase {
     /// nobody else sees.
     ///
     /// - Parameter creating: Whether to create a file that does not exist.
-    /// - Throws: ``SQLiteFileError`` if the file does not exist, belongs to another user, is
-    ///   accessible to other users, or is in a directory in which they can replace it; an error of
-    ///   GRDB if it is not a database.
+    /// - Throws: ``SQLiteFileError`` if the file does not exist, or its log remains without it; if
+    ///   it belongs to another user, is accessible to other users, or is in a directory in which
+    ///   they can replace it; an error of GRDB if it is not a database.
     public init(path: String, creating: Bool) throws {
         try Self.ensurePrivateFile(path, creating: creating)
         try Self.ensureTrustedPath(path)
@@ -43,7 +43,7 @@ public struct SQLiteDatabase: SQLDatabase {
         // Creates the log and its index, which exist as long as the file is open.
         try queue.read { try $0.execute(sql: "SELECT 1 FROM sqlite_master") }
         let files = ["", "-wal", "-shm"].map { path + $0 }.filter { access($0, F_OK) == 0 }
-        self.init(queue, files: files.map(OpenedFile.init(open:)))
+        self.init(queue, files: files.map { ($0, OpenedFile(open: $0)) })
     }
 
     private static var configuration: GRDB.Configuration {
@@ -80,13 +80,15 @@ public struct SQLiteDatabase: SQLDatabase {
     }
 
     private func checkFiles() throws(SQLFailure) {
-        do {
-            for file in files { try file.check() }
-        } catch {
-            throw SQLFailure(
-                .unavailable,
-                "another program replaced or deleted the database's file. Put it back, or restart this program"
-            )
+        for (path, file) in files {
+            do {
+                try file.check()
+            } catch {
+                throw SQLFailure(
+                    .unavailable,
+                    "another program replaced or deleted the file \(path). Put it back, or restart this program"
+                )
+            }
         }
     }
 
@@ -108,6 +110,15 @@ public struct SQLiteDatabase: SQLDatabase {
     }
 
     private static func ensurePrivateFile(_ path: String, creating: Bool) throws(SQLiteFileError) {
+        // SQLite would delete or overwrite the log of a database that was moved without it.
+        if access(path, F_OK) != 0, errno == ENOENT,
+            let rest = ["-wal", "-shm", "-journal"].first(where: { access(path + $0, F_OK) == 0 })
+        {
+            throw .init(
+                path, "does not exist, but \(path + rest), which belongs to it, does",
+                "Put the database back beside it, or, to begin with an empty one, move that file away"
+            )
+        }
         let flags = O_RDWR | O_NOFOLLOW | O_CLOEXEC | (creating ? O_CREAT : 0)
         let descriptor = open(path, flags, 0o600)
         guard descriptor >= 0 else {

@@ -55,6 +55,25 @@ import Testing
         _ = try SQLiteDatabase(path: path, creating: false)
     }
 
+    /// The database was moved without its log, which has its last transactions.
+    @Test(arguments: ["-wal", "-shm", "-journal"], [true, false])
+    func `a log without its database is refused and kept`(suffix: String, creating: Bool) throws {
+        let directory = try TemporaryDirectory()
+        let path = directory.path(of: "identity.sqlite")
+        let log = Data("transactions".utf8)
+        try create(path + suffix, mode: 0o600)
+        try log.write(to: URL(filePath: path + suffix))
+        let error = #expect(throws: SQLiteFileError.self) {
+            _ = try SQLiteDatabase(path: path, creating: creating)
+        }
+        #expect(error?.description.contains("but \(path + suffix), which") == true)
+        #expect(try Data(contentsOf: URL(filePath: path + suffix)) == log)
+        #expect(
+            try FileManager.default.contentsOfDirectory(atPath: directory.path) == [
+                "identity.sqlite\(suffix)"
+            ])
+    }
+
     @Test func `a file that another process uses for too long is a temporary error`() async throws {
         let directory = try TemporaryDirectory()
         defer { withExtendedLifetime(directory) {} }
@@ -83,6 +102,15 @@ import Testing
     /// What another program does to the files of a database in use.
     enum Interference: CaseIterable, Sendable {
         case deletion, replacement, movedDirectory, replacedDirectory, deletedLog, deletedIndex
+
+        /// The end of the name of the first file that differs.
+        var suffix: String {
+            switch self {
+            case .deletion, .replacement, .movedDirectory, .replacedDirectory: ""
+            case .deletedLog: "-wal"
+            case .deletedIndex: "-shm"
+            }
+        }
 
         func happen(to path: String, in folder: String) throws {
             let files = FileManager.default
@@ -126,7 +154,9 @@ import Testing
                 }
             }
             #expect(failure?.code == .unavailable && failure?.isTemporary == true)
-            #expect(failure?.message.contains("replaced or deleted") == true)
+            #expect(
+                failure?.message.contains(
+                    "replaced or deleted the file \(path + interference.suffix).") == true)
         }
         guard interference == .movedDirectory else { return }
         try #require(rename(folder + ".away", folder) == 0)
