@@ -1,4 +1,5 @@
 internal import FoundationEssentials
+package import Latchkey
 public import LatchkeyJOSE
 
 /// A parsed biometric request. Nothing about it is verified.
@@ -52,7 +53,9 @@ public struct BiometricRequest: Sendable {
     var headerKeyID: String? { jws.header["kid"]?.string }
 
     /// The name of the key: the embedded key's, or the header's if there is no embedded key.
-    var keyID: String? { if let key { key.keyID } else { headerKeyID } }
+    var keyName: String? { if let key { key.keyID } else { headerKeyID } }
+    /// The name of the key, unverified; nil if it is missing or has another form.
+    package var keyID: KeyID? { keyName.flatMap(KeyID.init) }
 
     private static func time(_ name: String, of payload: [String: JSONValue])
         throws(BiometricRequestError) -> Double?

@@ -111,7 +111,7 @@ public struct BiometricRequestVerifier: Sendable {
         guard header["typ"]?.string == Self.type else {
             throw unacceptable("typ is not \(Self.type)")
         }
-        guard let kid = request.keyID.flatMap(KeyID.init) else {
+        guard let kid = request.keyID else {
             throw unacceptable("kid is not 8 to 64 characters of A-Z a-z 0-9 _ -")
         }
         if let objection = request.key?.objection { throw unacceptable(objection) }

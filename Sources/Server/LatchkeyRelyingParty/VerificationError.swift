@@ -1,3 +1,5 @@
+package import Latchkey
+
 /// The reason why a request or an attestation was refused. Two errors are equal if they have the
 /// same ``code``.
 ///
@@ -12,6 +14,8 @@ public struct VerificationError<Reason: Sendable & RawRepresentable<String>>: Er
     public let code: Code
     /// Details, for a log. With ``BiometricRequestReason/invalidAction`` the action itself.
     public let detail: String
+    /// The unverified name of the key, for a log; nil if it is not known.
+    package var keyID: KeyID?
 
     /// Creates an error.
     public init(_ code: Code, _ detail: String) {

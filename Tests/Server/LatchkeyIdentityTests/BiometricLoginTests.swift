@@ -42,6 +42,20 @@ import Testing
         }
     }
 
+    @Test func `the log names the key and the address of a refused request`() async throws {
+        let log = RecordedLog()
+        let device = TestDevice()
+        try await TestServer.run(logger: log.logger) { server in
+            try await server.authenticate(device).expectRefusal(
+                400, "invalid_grant", "InvalidCredentials")
+        }
+        let line = log.text.split(separator: "\n").first {
+            $0.contains("biometric request refused")
+        }
+        #expect(line?.contains("unknownDevice") == true, "\(log.text)")
+        #expect(line?.contains(device.kid) == true && line?.contains("address") == true)
+    }
+
     @Test func `a repeated request is refused`() async throws {
         try await TestServer.run { server in
             let device = TestDevice()

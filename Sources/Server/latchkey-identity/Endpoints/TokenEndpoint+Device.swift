@@ -19,9 +19,14 @@ extension TokenEndpoint {
             throw OAuthError.unauthorizedClient("this client may not use biometric authentication")
         }
         let request = try BiometricRequest(jwt)
-        return switch request.action {
-        case .setup: try await setUp(request, http, form: form, client: client)
-        case .authenticate: try await authenticate(request, http, form: form, client: client)
+        do {
+            return switch request.action {
+            case .setup: try await setUp(request, http, form: form, client: client)
+            case .authenticate: try await authenticate(request, http, form: form, client: client)
+            }
+        } catch var error as BiometricRequestError {
+            error.keyID = request.keyID
+            throw error
         }
     }
 

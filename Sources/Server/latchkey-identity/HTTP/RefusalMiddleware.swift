@@ -95,8 +95,12 @@ struct RefusalMiddleware: RouterMiddleware {
     private func log<Code>(
         _ message: Logger.Message, _ error: VerificationError<Code>, _ context: IdentityContext
     ) {
-        context.logger.notice(
-            message, metadata: ["code": "\(error.code.rawValue)", "detail": "\(error.detail)"])
+        var metadata: Logger.Metadata = [
+            "code": "\(error.code.rawValue)", "detail": "\(error.detail)",
+            "address": "\(context.address)",
+        ]
+        if let kid = error.keyID { metadata["kid"] = "\(kid)" }
+        context.logger.notice(message, metadata: metadata)
     }
 }
 
@@ -214,7 +218,8 @@ extension OAuthError {
     /// The database is not available, or busy. The client can repeat the request (RFC 6749 section
     /// 4.1.2.1).
     static let temporarilyUnavailable = OAuthError(
-        503, "temporarily_unavailable", "the server is busy, please try again later", retryAfter: 1)
+        503, "temporarily_unavailable", "the server cannot answer now, please try again later",
+        retryAfter: 1)
 
     /// There were too many requests, with the words of deployed Authgear servers.
     static func rateLimited(retryAfter: Int? = nil) -> OAuthError {

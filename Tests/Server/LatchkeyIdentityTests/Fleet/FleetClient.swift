@@ -180,7 +180,8 @@ actor FleetClient {
                 body: String(decoding: bytes, as: UTF8.self))
             guard answer.status == 503 else { return answer }
             try answer.expectRefusal(
-                503, "temporarily_unavailable", "the server is busy, please try again later")
+                503, "temporarily_unavailable",
+                "the server cannot answer now, please try again later")
             #expect(answer.headers[.retryAfter] == "1")
         } catch let error as CommonError {
             try Task.checkCancellation()
