@@ -36,8 +36,7 @@ enum IdentityDatabase {
             throw ConfigurationError(error.description, error.recovery)
         } catch let error as SQLFailure {
             var failure = ConfigurationError(
-                "the database cannot be used: \(error)",
-                "Check its address, its log and the password file.")
+                "the database cannot be used: \(error)", error.recovery)
             failure.isTemporary = error.isTemporary && error.code != .refused
             throw failure
         }
@@ -58,6 +57,24 @@ enum IdentityDatabase {
                 "Use postgresql://HOST/DATABASE, or the path of a SQLite file.")
         }
         return try SQLiteDatabase(path: location, creating: creating)
+    }
+}
+
+extension SQLFailure {
+    fileprivate var recovery: String {
+        switch sqlState {
+        case "3D000": "Create the database, or correct its name in the address."
+        case "28000": "Create the role, or permit its login in pg_hba.conf."
+        case "28P01": "Correct the password in the file that PGPASSFILE names."
+        case nil where message.contains("no password supplied"):
+            "Write the password to a file, and name it in PGPASSFILE."
+        case nil where message.contains("SSL") || message.contains("certificate"):
+            """
+            Give the database a certificate for its host name that this machine trusts (sslrootcert), or set sslmode in \
+            the address.
+            """
+        default: "Check its address, its log and the password file."
+        }
     }
 }
 

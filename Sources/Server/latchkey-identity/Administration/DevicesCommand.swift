@@ -78,10 +78,14 @@ struct DevicesCommand: AsyncParsableCommand {
                 guard let count = try await devices.revokeAll(of: user) else {
                     throw NotFound("user", user)
                 }
-                print(count)
+                print("Removed devices: \(count). All sessions of the user ended.")
             } else if let id {
                 guard try await devices.revoke(id) else { throw NotFound("device", id) }
-                print(1)
+                print(
+                    AttestationConfiguration.name(id) == nil
+                        ? "Removed the device. Its sessions ended, and all of its user that began with a password."
+                        : "Removed the approval key. Keys that need its approval meet no requirement, and their sessions end."
+                )
             }
         }
     }
