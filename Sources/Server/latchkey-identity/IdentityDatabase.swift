@@ -68,7 +68,8 @@ extension SQLFailure {
         case "28P01": "Correct the password in the file that PGPASSFILE names."
         case nil where message.contains("no password supplied"):
             "Write the password to a file, and name it in PGPASSFILE."
-        case nil where message.contains("SSL") || message.contains("certificate"):
+        case nil
+        where code == .refused && (message.contains("SSL") || message.contains("certificate")):
             """
             Give the database a certificate for its host name that this machine trusts (sslrootcert), or set sslmode in \
             the address.
