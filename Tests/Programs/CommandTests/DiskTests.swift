@@ -71,7 +71,7 @@ struct DiskTests {
                 run key '' key create --policy none
                 run doctor '' doctor
                 run empty '' doctor --store "$XDG_DATA_HOME/none"
-                run reset '' vault reset gated
+                run reset '' vault reset gated --yes
                 grep -q full "$XDG_CONFIG_HOME.err"; echo "says $?"
                 rm "$XDG_DATA_HOME/filler"
                 run plain '' vault show plain
@@ -126,7 +126,7 @@ struct DiskTests {
         run reset 7 '' vault reset plain --yes
         run create 7 '' key create
         run rename 7 '' key rename signer other
-        run delete 7 '' key delete "$id"
+        run delete 7 '' key delete "$id" --yes
         run doctor 7 '' doctor
 
         """

@@ -233,7 +233,7 @@ struct DoctorTests {
         let owned = try await examine("revocation", machine).check["finding"]?.string
         #expect(owned?.contains("cannot be removed until the owner removes the password") == true)
         #expect(owned?.contains("is pending") == false)
-        let reset = try await machine.run("vault", "reset", "app", "--json")
+        let reset = try await machine.run("vault", "reset", "app", "--yes", "--json")
         #expect(reset.status == 0)
         #expect(
             try reset.json() == [

@@ -66,10 +66,10 @@ struct FingerCommandTests {
                 try await machine.run("broker", "users").output.contains("0  root  1"))
             for user in ["nobody-of-this-name", "4711"] {
                 #expect(
-                    try await machine.run("broker", "forget", user).status
+                    try await machine.run("broker", "forget", user, "--yes").status
                         == (user == "4711" ? 6 : 2))
             }
-            let removed = try await machine.run("broker", "forget", "root", "--json")
+            let removed = try await machine.run("broker", "forget", "root", "--yes", "--json")
             #expect(removed.status == 0, "\(removed)")
             let none = try await machine.run("broker", "users", "--json")
             #expect(try none.json()["users"] == .array([]), "\(none)")
@@ -276,7 +276,7 @@ struct FingerCommandTests {
             #expect(try await machine.run("pin", "status", "--json").json()["attemptLimit"] == 10)
             // The broker notices at the next request that the PIN is set, and resets its count then.
             let other = try await makeKey(machine, "pin", pins: ["2580"])
-            #expect(try await machine.run("key", "delete", other).status == 0)
+            #expect(try await machine.run("key", "delete", other, "--yes").status == 0)
             var last = ""
             for _ in 0..<10 {
                 let wrong = try await machine.run(
@@ -296,7 +296,7 @@ struct FingerCommandTests {
             #expect(status.output.contains("Use your finger"))
             try await expectNoNewKey(machine)
             // The next new key needs the PIN, also if no other one does.
-            #expect(try await machine.run("vault", "reset", "app").status == 0)
+            #expect(try await machine.run("vault", "reset", "app", "--yes").status == 0)
             #expect(try await machine.run("pin", "status", "--json").json()["lockedOut"] == true)
             try await expectNoNewKey(machine)
         }
@@ -318,7 +318,7 @@ struct FingerCommandTests {
             let copy = machine.directory.path(of: "copy")
             try FileManager.default.copyItem(
                 atPath: machine.directory.path(of: "data/latchkey"), toPath: copy)
-            #expect(try await machine.run("key", "delete", old).status == 0)
+            #expect(try await machine.run("key", "delete", old, "--yes").status == 0)
             #expect(try await machine.run("pin", "status", "--json").json()["attemptsLeft"] == 10)
             let unused = try await machine.run("pin", "change")
             #expect(unused.status == 6, "\(unused.errors)")

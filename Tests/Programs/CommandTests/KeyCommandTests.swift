@@ -134,10 +134,10 @@ struct KeyCommandTests {
         let machine = try machine()
         let id = try await createKey(machine, policy: "none")
         #expect(
-            try await machine.run("key", "delete", id, "--json").json() == [
+            try await machine.run("key", "delete", id, "--yes", "--json").json() == [
                 "id": .string(id), "deleted": true,
             ])
-        #expect(try await machine.run("key", "delete", id).status == 6)
+        #expect(try await machine.run("key", "delete", id, "--yes").status == 6)
         #expect(try await machine.run("key", "sign", id, "/dev/null").status == 6)
     }
 
@@ -147,7 +147,8 @@ struct KeyCommandTests {
         let other = try await machine.run("--container", "other", "key", "list", "--json")
         #expect(try other.json() == ["keys": .array([])])
         #expect(try await machine.run("--container", "other", "key", "show", id).status == 6)
-        #expect(try await machine.run("--container", "other", "key", "delete", id).status == 6)
+        #expect(
+            try await machine.run("--container", "other", "key", "delete", id, "--yes").status == 6)
         #expect(try await machine.run("key", "show", id).status == 0)
     }
 
@@ -291,7 +292,7 @@ struct KeyCommandTests {
         let old = try await sign("2580")
         #expect(old?["code"] == "wrongProof" && old?["underlying"]?["code"]?.number == 0x98E)
         #expect(try await sign("1357") == nil)
-        #expect(try await machine.run("key", "delete", id).status == 0)
+        #expect(try await machine.run("key", "delete", id, "--yes").status == 0)
         let dead = try await sign("1357")
         #expect(dead?["code"] == "invalidated" && dead?["underlying"]?["code"]?.number == 0x18B)
     }
@@ -305,7 +306,7 @@ struct KeyCommandTests {
         ).json()
         let id = try #require(created["id"]?.string)
         let copy = try machine.copy()
-        let forgotten = try await machine.run("key", "delete", id, "--forget", "--json")
+        let forgotten = try await machine.run("key", "delete", id, "--yes", "--forget", "--json")
         #expect(try forgotten.json() == ["id": .string(id), "deleted": true])
         #expect(forgotten.errors.isEmpty)
         let dead = try await copy.run("key", "sign", id, "/dev/null", "--json", pins: ["2580"])
@@ -319,7 +320,8 @@ struct KeyCommandTests {
         ).json()
         let id = try #require(created["id"]?.string)
         let off = ["LATCHKEY_TCTI": "swtpm:path=/nonexistent"]
-        let forgotten = try await machine.run("key", "delete", id, "--forget", "--json", extra: off)
+        let forgotten = try await machine.run(
+            "key", "delete", id, "--yes", "--forget", "--json", extra: off)
         #expect(forgotten.status == 0, "\(forgotten.errors)")
         #expect(
             try forgotten.json() == [

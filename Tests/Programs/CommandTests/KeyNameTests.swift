@@ -36,8 +36,8 @@ struct KeyNameTests {
         #expect(try await shown(String(id.prefix(3))) == nil)
         #expect(try await shown(id.lowercased()) == .string(id))
         let other = try await make(machine, label: "cd")
-        #expect(try await machine.run("key", "delete", "ab").status == 2)
-        #expect(try await machine.run("key", "delete", id.lowercased()).status == 0)
+        #expect(try await machine.run("key", "delete", "ab", "--yes").status == 2)
+        #expect(try await machine.run("key", "delete", id.lowercased(), "--yes").status == 0)
         #expect(try await shown(id) == nil)
         #expect(try await machine.run("key", "list").output.contains("\(other)  none"))
         #expect(
@@ -112,7 +112,7 @@ struct KeyNameTests {
             try? FileManager.default.removeItem(atPath: copy)
             try FileManager.default.copyItem(
                 atPath: machine.directory.path(of: "data/latchkey"), toPath: copy)
-            let deleted = try await machine.run("key", "delete", id)
+            let deleted = try await machine.run("key", "delete", id, "--yes")
             #expect(deleted.output.contains("A copy of the store can still use it") == isInCopies)
             let signed = try await machine.run(
                 "key", "sign", id, "/dev/null", "--store", copy, pins: ["2580"])

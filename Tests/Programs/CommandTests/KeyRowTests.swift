@@ -138,7 +138,7 @@ struct KeyRowTests {
         #expect(
             try await machine.run("pin", "change", pins: [Self.pin, "654321"]).status
                 == (extra.last == "none" ? 6 : 0))
-        #expect(try await machine.run("key", "delete", id).status == 0)
+        #expect(try await machine.run("key", "delete", id, "--yes").status == 0)
     }
 }
 

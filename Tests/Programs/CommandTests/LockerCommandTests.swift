@@ -71,10 +71,11 @@ struct LockerCommandTests {
             #expect(
                 try await machine.run("locker", "end", "--mode", "lock", "--json").json()["phase"]
                     == "enrolled")
-            let end = try await machine.run("locker", "end", "--mode", "destroy", "--json")
+            let end = try await machine.run("locker", "end", "--mode", "destroy", "--yes", "--json")
             #expect(try end.json()["phase"] == "unregistered", "\(end.errors)")
             #expect(try await machine.run("locker", "background").status == 6)
-            #expect(try await machine.run("locker", "end", "--mode", "destroy").status == 6)
+            #expect(
+                try await machine.run("locker", "end", "--mode", "destroy", "--yes").status == 6)
         }
     }
 
@@ -106,7 +107,7 @@ struct LockerCommandTests {
             #expect(verbose.output == "x")
             #expect(!verbose.errors.contains(String(text.prefix(40))))
             #expect(try await machine.run(["locker", "decrypt"], input: "nonsense").status == 8)
-            let end = try await machine.run("locker", "end", "--mode", "destroy")
+            let end = try await machine.run("locker", "end", "--mode", "destroy", "--yes")
             #expect(
                 (end.status, end.output) == (
                     0, "The enrolment and its data on this machine are destroyed.\n"
@@ -169,7 +170,7 @@ struct LockerCommandTests {
         let wrong = try await machine.run(
             ["locker", "decrypt", "--allow-offline"], pins: ["1111"], input: sealed)
         #expect(wrong.status == 4 && wrong.output.isEmpty)
-        let end = try await machine.run("locker", "end", "--mode", "destroy", "--json")
+        let end = try await machine.run("locker", "end", "--mode", "destroy", "--yes", "--json")
         #expect(end.status == 7)
         #expect(try end.json()["error"]?["code"] == "revocationPending")
         #expect(

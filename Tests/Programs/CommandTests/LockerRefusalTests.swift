@@ -66,7 +66,7 @@ struct LockerRefusalTests {
                 try database.execute(sql: "DELETE FROM record WHERE id = ?", arguments: [id])
             }
             #expect(try await machine.run("locker", "background").status == 8)
-            let end = try await machine.run("locker", "end", "--mode", "destroy", "--json")
+            let end = try await machine.run("locker", "end", "--mode", "destroy", "--yes", "--json")
             #expect(end.status == 0, "\(end.errors)")
             #expect(try end.json()["phase"] == "unregistered")
             // Only the device's key can authenticate the removal to the server.
@@ -84,7 +84,8 @@ struct LockerRefusalTests {
             let sealed = try await machine.run(
                 ["locker", "encrypt", "--level", "active"], pins: ["2580"], input: "x"
             ).output
-            #expect(try await machine.run("locker", "end", "--mode", "destroy").status == 0)
+            #expect(
+                try await machine.run("locker", "end", "--mode", "destroy", "--yes").status == 0)
 
             let browser = try watchedBrowser(machine)
             let levels = ["base", "background", "offline", "active"].map {
@@ -93,7 +94,7 @@ struct LockerRefusalTests {
             for arguments in levels + [
                 ["decrypt"], ["background"], ["easy-access", "enable"], ["easy-access", "disable"],
                 ["start", "--level", "easy"], ["end", "--mode", "lock"],
-                ["end", "--mode", "destroy"],
+                ["end", "--mode", "destroy", "--yes"],
             ] {
                 let outcome = try await machine.run(
                     ["locker"] + arguments + ["--json"], pins: ["2580"], input: sealed,
@@ -136,7 +137,7 @@ struct LockerRefusalTests {
             #expect(
                 try await machine.run(["locker", "status", "--json"] + other).json()["isConfigured"]
                     == false)
-            for command in [["background"], ["start"], ["end", "--mode", "destroy"]] {
+            for command in [["background"], ["start"], ["end", "--mode", "destroy", "--yes"]] {
                 #expect(
                     try await machine.run(["locker"] + command + other, pins: ["2580"]).status == 10
                 )

@@ -299,7 +299,7 @@ struct LoginCommandTests {
                 other.status == 10 && other.errors.contains("latchkey logout --force"),
                 "\(other.errors)")
             let commands = [
-                ["key", "sign", id, "/dev/null"], ["key", "delete", id],
+                ["key", "sign", id, "/dev/null"], ["key", "delete", id, "--yes"],
                 ["key", "rename", String(id.prefix(4)), "x"],
             ]
             for command in commands {

@@ -71,7 +71,8 @@ struct ReadOnlyTokenTests {
         try await expectObstacle(
             machine, tokens,
             to: [
-                ["key", "sign", each, "/dev/null"], ["key", "create"], ["key", "delete", each],
+                ["key", "sign", each, "/dev/null"], ["key", "create"],
+                ["key", "delete", each, "--yes"],
                 ["token", "pin"],
             ])
         try await change("u+w", tokens)

@@ -177,7 +177,7 @@ struct RecordedInterfaceTests {
             "key", "sign", id, "--digest", digest, as: "error of a wrong PIN", on: machine,
             pins: ["2580"])
         try await expectRecorded("doctor", as: "doctor", on: machine)
-        try await expectRecorded("key", "delete", id, on: machine)
+        try await expectRecorded("key", "delete", id, "--yes", on: machine)
         try await expectRecorded("key", "show", id, as: "error of an unknown key", on: machine)
         try await expectRecorded("bogus", as: "error of the usage", on: machine)
         try await expectRecorded("passkey", "list", on: machine)
@@ -242,7 +242,7 @@ struct RecordedInterfaceTests {
             try await expectRecorded(
                 "locker", "easy-access", "change", as: "locker easy-access change", on: machine,
                 pins: ["2580", "1357"])
-            try await expectRecorded("locker", "end", "--mode", "destroy", on: machine)
+            try await expectRecorded("locker", "end", "--mode", "destroy", "--yes", on: machine)
 
             let answer = #"{"access_token":"a","token_type":"Bearer","expires_in":60}"#
             for command in ["remove", "revoke"] {

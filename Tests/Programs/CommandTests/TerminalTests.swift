@@ -226,7 +226,9 @@ struct TerminalTests {
         #expect(try await machine.run("pin", "status", "--json").json()["attemptsLeft"] == 3)
     }
 
-    @Test func `a deletion of an object without its name asks for confirmation`() async throws {
+    @Test func `a deletion of an object without its name requires --yes without a terminal`()
+        async throws
+    {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         #expect(try await machine.run("vault", "store", "one", input: "secret").status == 0)
         let undecided = try await machine.run("vault", "reset")
@@ -247,7 +249,7 @@ struct TerminalTests {
     }
 
     /// The commands that delete something of which there is no copy, and whose arguments name it.
-    @Test func `a deletion asks at a terminal, and its name is enough without one`() async throws {
+    @Test func `a deletion asks at a terminal, and requires --yes without one`() async throws {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         func store() async throws -> [[String]] {
             #expect(try await machine.run("vault", "store", "app", input: "secret").status == 0)
@@ -275,7 +277,10 @@ struct TerminalTests {
             #expect(asked.status == 0, "\(asked.screen)")
         }
         for command in try await store() {
-            #expect(try await machine.run(command).status == 0)
+            let undecided = try await machine.run(command)
+            #expect(undecided.status == 2)
+            #expect(undecided.errors.contains("--yes"), "\(undecided.errors)")
+            #expect(try await machine.run(command + ["--yes"]).status == 0)
         }
     }
 

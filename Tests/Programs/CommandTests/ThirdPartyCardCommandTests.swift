@@ -60,8 +60,8 @@ struct ThirdPartyCardCommandTests {
             machine, "vault", "store", "second", "--biometrics", pins: [pin], input: "three")
         try await expect(machine, "vault", "show", "plain", output: "one")
         try await expect(machine, "vault", "show", "first", pins: [pin], output: "two")
-        try await expect(machine, "vault", "reset", "first")
-        try await expect(machine, "vault", "reset", "second")
+        try await expect(machine, "vault", "reset", "first", "--yes")
+        try await expect(machine, "vault", "reset", "second", "--yes")
         // No record is sealed under the PIN now.
         try await expect(
             machine, "vault", "store", "first", "--biometrics", pins: [pin], input: "four")

@@ -101,9 +101,11 @@ struct TokenCommandTests {
     @Test func `a deleted key is not found`() async throws {
         let (machine, token) = try await Machine.withToken()
         let id = try await createKey(machine, policy: "none")
-        #expect(try await machine.run("key", "delete", String(id.prefix(8)), "--json").status == 2)
         #expect(
-            try await machine.run("key", "delete", id, "--json").json() == [
+            try await machine.run("key", "delete", String(id.prefix(8)), "--yes", "--json").status
+                == 2)
+        #expect(
+            try await machine.run("key", "delete", id, "--yes", "--json").json() == [
                 "id": .string(id), "deleted": true,
             ])
         #expect(try await machine.run("key", "sign", id, "/dev/null").status == 6)
@@ -114,11 +116,13 @@ struct TokenCommandTests {
     {
         let (machine, token) = try await Machine.withToken()
         let ids = [try await createKey(machine), try await createKey(machine)]
-        #expect(try await machine.run("key", "delete", ids[0], pins: ["654321"]).status == 4)
+        #expect(
+            try await machine.run("key", "delete", ids[0], "--yes", pins: ["654321"]).status == 4)
         #expect(try await machine.run("key", "show", ids[0]).status == 0)
-        #expect(try await machine.run("key", "delete", ids[0], pins: ["123456"]).status == 0)
+        #expect(
+            try await machine.run("key", "delete", ids[0], "--yes", pins: ["123456"]).status == 0)
         let forgotten = try await machine.run(
-            "key", "delete", ids[1], "--forget", "--json", extra: ["LATCHKEY_TOKEN": ""])
+            "key", "delete", ids[1], "--yes", "--forget", "--json", extra: ["LATCHKEY_TOKEN": ""])
         #expect(try forgotten.json() == ["id": .string(ids[1]), "deleted": false])
         #expect(try await machine.run("key", "list", "--json").json() == ["keys": .array([])])
         let left = try await program(

@@ -68,11 +68,11 @@ struct TrafficTests {
         for arguments in [
             ["status"], ["key", "list"], ["key", "show", id],
             ["key", "export", id, "--format", "tss2"],
-            ["key", "export", id, "--format", "pem"], ["key", "delete", id],
+            ["key", "export", id, "--format", "pem"], ["key", "delete", id, "--yes"],
             ["credential", "list"],
             ["credential", "list", "--where", "a=1"], ["credential", "default"],
             ["vault", "status", "x"],
-            ["vault", "reset", "x"],
+            ["vault", "reset", "x", "--yes"],
         ] {
             let (outcome, traffic) = try await TPMTraffic.recording(machine, arguments)
             #expect(outcome.status == (arguments[0] == "vault" ? 6 : 0))

@@ -20,7 +20,9 @@ struct VaultCommandTests {
         #expect(try await machine.run("vault", "show").output == secret)
         #expect(try await machine.run("vault", "update", "app", input: "other\n").status == 0)
         #expect(try await machine.run("vault", "show", "app").output == "other\n")
-        #expect(try await machine.run("vault", "reset", "app", "--json").json()["state"] == "empty")
+        #expect(
+            try await machine.run("vault", "reset", "app", "--yes", "--json").json()["state"]
+                == "empty")
         #expect(try await machine.run("vault", "show", "app").status == 6)
     }
 
@@ -89,7 +91,7 @@ struct VaultCommandTests {
         let offline = ["LATCHKEY_TCTI": "swtpm:path=/nonexistent"]
         #expect(try await machine.run("vault", "status", "app", extra: offline).status == 0)
         #expect(try await machine.run("vault", "show", "app", extra: offline).status == 7)
-        #expect(try await machine.run("vault", "reset", "app", extra: offline).status == 0)
+        #expect(try await machine.run("vault", "reset", "app", "--yes", extra: offline).status == 0)
     }
 
     @Test func `each command but store fails for a vault that does not exist`() async throws {
@@ -105,7 +107,8 @@ struct VaultCommandTests {
             #expect(error?["message"]?.string?.hasSuffix("there is no vault ‘nope’.") == true)
         }
         #expect(
-            try await machine.run("vault", "reset", "app").output == "The vault ‘app’ is deleted.\n"
+            try await machine.run("vault", "reset", "app", "--yes").output
+                == "The vault ‘app’ is deleted.\n"
         )
         #expect(try await machine.run("vault", "list").output == "There are no vaults.\n")
     }

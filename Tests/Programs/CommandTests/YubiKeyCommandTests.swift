@@ -45,10 +45,11 @@ struct YubiKeyCommandTests {
         let attested = try await machine.run(
             "key", "attest", id, "--challenge", "MDEyMzQ1Njc4OWFiY2RlZg", "--json")
         #expect(try attested.json()["format"] == "piv", "\(attested.errors)")
-        let deleted = try await machine.run("key", "delete", id, "--json", pins: ["123456"])
+        let deleted = try await machine.run(
+            "key", "delete", id, "--yes", "--json", pins: ["123456"])
         #expect(try deleted.json()["error"]?["code"] == "unsupported")
         #expect(try await machine.run("key", "show", id).status == 0)
-        #expect(try await machine.run("key", "delete", id, "--forget").status == 0)
+        #expect(try await machine.run("key", "delete", id, "--yes", "--forget").status == 0)
     }
 
     /// A command takes about 30 ms on a real card, and the start of OpenSC most of them.

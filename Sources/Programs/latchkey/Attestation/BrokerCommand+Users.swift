@@ -37,7 +37,7 @@ extension BrokerCommand {
                 "Remove a user's PIN and counter from the presence broker and the TPM, for one who leaves. Needs root.",
             discussion: """
                 The user's keys and secrets that need this PIN, or the fingers that were enrolled, cannot be used again. \
-                Asks for confirmation.
+                At a terminal, asks for confirmation; without a terminal, requires --yes.
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
@@ -60,7 +60,7 @@ extension BrokerCommand {
                 ?? "the user ID \(uid), which has no account"
             try await Confirmation.check(
                 "The keys of \(name) that need the PIN of the presence broker cannot be used again.",
-                isNamed: true, isGiven: yes)
+                isGiven: yes)
             try await SystemPresenceBroker().forget(uid)
             return BriefReport(
                 ["uid": .number(Double(uid))],

@@ -199,7 +199,7 @@ extension KeyCommand {
             abstract: "Delete a key.",
             discussion: """
                 A copy of the store can still use a key in the TPM that is not revocable. \
-                At a terminal, asks for confirmation; without a terminal the complete ID is enough, also without --yes. \
+                At a terminal, asks for confirmation; without a terminal, requires --yes. \
                 Deleting a PIN-protected key from a token prompts for the PIN. Deleting a key from the TPM does not.
                 """)
 
@@ -231,7 +231,7 @@ extension KeyCommand {
             let copies =
                 isInCopies(stored) ? Confirmation.copies : "No copy of the store can use it then."
             try await Confirmation.check(
-                "The key ‘\(stored.name)’ will be deleted. \(copies)", isNamed: true, isGiven: yes)
+                "The key ‘\(stored.name)’ will be deleted. \(copies)", isGiven: yes)
             let prompt = context.prompt("delete the key ‘\(stored.name)’")
             // The hardware first, because the user may cancel its prompt. Deleting a key again that
             // the hardware no longer has succeeds. For a revocable key, deleting the record also

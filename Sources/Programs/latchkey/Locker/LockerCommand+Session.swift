@@ -115,7 +115,9 @@ extension LockerCommand {
         static let configuration = CommandConfiguration(
             commandName: "end",
             abstract: "Lock the session, or destroy the enrolment and all encrypted data.",
-            discussion: "At a terminal, asks for confirmation before it destroys.")
+            discussion: """
+                Before it destroys, asks for confirmation at a terminal; without a terminal, requires --yes.
+                """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
 
@@ -134,7 +136,7 @@ extension LockerCommand {
             if mode == .destroy {
                 try await Confirmation.check(
                     "All data of the locker on this machine will become unreadable. There is no copy of its keys.",
-                    isNamed: true, isGiven: yes)
+                    isGiven: yes)
             }
             return try await context.afterRevoking(
                 end(session, context.console), in: session.records)

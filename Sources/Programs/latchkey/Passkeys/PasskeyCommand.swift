@@ -104,8 +104,8 @@ extension PasskeyCommand {
             abstract: "Delete passkeys permanently.",
             discussion: """
                 Delete a passkey at its site first: the site does not notice that it is gone. Add another way to log in \
-                before that. Deleting requires the complete ID. At a terminal, asks for confirmation; without a terminal the complete ID is \
-                enough, also without --yes.
+                before that. Deleting requires the complete ID. At a terminal, asks for confirmation; without a terminal, \
+                requires --yes.
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
@@ -141,7 +141,6 @@ extension PasskeyCommand {
                 passkeys = [found]
                 try await Confirmation.check(
                     "The passkey for ‘\(found.rpID)’ will be deleted. \(Confirmation.copies)",
-                    isNamed: true,
                     isGiven: yes)
             } else {
                 try await confirm(passkeys.count + damaged.count, in: context)

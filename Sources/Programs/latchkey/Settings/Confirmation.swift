@@ -4,9 +4,8 @@ import LatchkeyPresence
 
 /// The confirmation of a command that deletes a key or a secret of which Latchkey keeps no copy.
 ///
-/// At a terminal, each of them asks, unless the user passed `--yes`. Without a terminal, a command
-/// whose arguments name the object needs no confirmation; one that deletes objects without their
-/// names, such as all objects of a container, requires `--yes`.
+/// At a terminal, each of them asks, unless the user passed `--yes`. Without a terminal, each
+/// requires `--yes`.
 enum Confirmation {
     /// The help of `--yes`.
     static let help: ArgumentHelp = "Do not ask for confirmation."
@@ -17,16 +16,12 @@ enum Confirmation {
     ///
     /// - Parameters:
     ///   - loss: What will be deleted, in sentences: it has not happened yet.
-    ///   - isNamed: Whether the command's arguments name the object.
     ///   - isGiven: Whether the user passed `--yes`. If yes, does not ask.
     /// - Throws: ``KeystoreError``: `invalidInput` without a terminal, `cancelled` if the user does
     ///   not confirm.
-    static func check(_ loss: String, isNamed: Bool = false, isGiven: Bool)
-        async throws(KeystoreError)
-    {
+    static func check(_ loss: String, isGiven: Bool) async throws(KeystoreError) {
         guard !isGiven else { return }
         guard TerminalPresence.isPresent() else {
-            guard !isNamed else { return }
             throw KeystoreError(
                 code: .invalidInput, reason: "there is no terminal for the confirmation",
                 recovery: "To run the command without confirmation, add --yes.")

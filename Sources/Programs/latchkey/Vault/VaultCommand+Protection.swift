@@ -88,8 +88,8 @@ extension VaultCommand {
                 "Delete the secret, even if it is damaged. Cannot be undone.",
             discussion:
                 """
-                At a terminal, asks for confirmation; without a terminal the name is enough, also without --yes. Does not \
-                ask for a PIN or fingerprint.
+                At a terminal, asks for confirmation; without a terminal, requires --yes. Does not ask for a PIN or \
+                fingerprint.
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
@@ -103,7 +103,7 @@ extension VaultCommand {
             try session.checkPresent()
             try await Confirmation.check(
                 "The secret of the vault ‘\(session.key)’ will be deleted. \(Confirmation.copies)",
-                isNamed: name != nil, isGiven: yes)
+                isGiven: yes)
             let report = VaultReport(try await session.vault.reset())
             return await context.afterRevoking(report, in: session.space.records)
         }

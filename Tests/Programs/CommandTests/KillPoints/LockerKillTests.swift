@@ -58,7 +58,7 @@ struct LockerKillTests {
                     ["locker", "encrypt", "--level", "base"], input: "s3cret"
                 ).output
                 try await check(machine, text, pin: "2580", life)
-                try await machine.require("locker", "end", "--mode", "destroy")
+                try await machine.require("locker", "end", "--mode", "destroy", "--yes")
             }
         }
     }
@@ -84,7 +84,7 @@ struct LockerKillTests {
                         ["-c", "-p", try #require(SoftwareTPM.current.lockoutPassword)],
                         environment: ["TPM2TOOLS_TCTI": machine.tcti])
                     try await check(machine, text, pin: new.status == 0 ? "1357" : "2580", life)
-                    try await machine.require("locker", "end", "--mode", "destroy")
+                    try await machine.require("locker", "end", "--mode", "destroy", "--yes")
                 })
         }
     }
@@ -128,7 +128,7 @@ struct LockerKillTests {
                         #expect(again.status == 0, "\(life): \(again.errors)")
                     }
                     try await check(machine, text, pin: pin, life)
-                    try await machine.require("locker", "end", "--mode", "destroy")
+                    try await machine.require("locker", "end", "--mode", "destroy", "--yes")
                 })
         }
     }
@@ -148,7 +148,7 @@ struct LockerKillTests {
         try await withMachine { base in
             var text = ""
             try await base.cutShort(
-                .lockerDestroy, by: "locker", "end", "--mode", "destroy",
+                .lockerDestroy, by: "locker", "end", "--mode", "destroy", "--yes",
                 prepare: {
                     let (machine, sealed) = try await enrolled(base)
                     text = sealed
@@ -159,7 +159,7 @@ struct LockerKillTests {
                     if found.phase == "enrolled" {
                         #expect(life.killedBefore != nil, "\(life)")
                         try await check(machine, text, pin: "2580", life)
-                        try await machine.require("locker", "end", "--mode", "destroy")
+                        try await machine.require("locker", "end", "--mode", "destroy", "--yes")
                     } else {
                         #expect(found.phase == "unregistered", "\(life)")
                     }

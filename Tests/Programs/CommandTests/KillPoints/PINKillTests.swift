@@ -76,11 +76,11 @@ struct PINKillTests {
                     try await machine.run("vault", "show", "gated", pins: ["8642"]).output
                         == "s3cret", "\(life)")
                 // The next run uses the TPM alone.
-                try await machine.require("vault", "reset", "gated")
+                try await machine.require("vault", "reset", "gated", "--yes")
                 for key in try await machine.require("key", "list", "--json").json()["keys"]?.array
                     ?? []
                 {
-                    try await machine.require("key", "delete", key["id"]?.string ?? "")
+                    try await machine.require("key", "delete", key["id"]?.string ?? "", "--yes")
                 }
                 #expect(
                     try await machine.revocableCount() == 0, "\(life): the hardware keeps nothing")

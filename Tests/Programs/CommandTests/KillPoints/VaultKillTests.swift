@@ -48,7 +48,7 @@ struct VaultKillTests {
                 "vault", "show", "app", pins: isGated ? ["2580"] : nil)
             #expect(shown.output == "s3cret", "\(life): \(shown.errors)")
             try await checkOthers(machine, life)
-            try await machine.require("vault", "reset", "app")
+            try await machine.require("vault", "reset", "app", "--yes")
             #expect(
                 try await machine.revocableCount() == 1,
                 "\(life): the hardware keeps the other vault's key")
@@ -97,7 +97,7 @@ struct VaultKillTests {
                     try await machine.require("vault", command, "app", pins: ["2580"])
                 }
                 try await checkOthers(machine, life)
-                try await machine.require("vault", "reset", "app")
+                try await machine.require("vault", "reset", "app", "--yes")
                 #expect(
                     try await machine.revocableCount() == 1,
                     "\(life): the hardware keeps the other vault's key")
@@ -115,7 +115,7 @@ struct VaultKillTests {
     @Test func `a removal removes all or nothing`() async throws {
         let base = try await machine()
         try await base.cutShort(
-            .vaultReset, by: "vault", "reset", "app",
+            .vaultReset, by: "vault", "reset", "app", "--yes",
             prepare: { (try await holding("app", "--biometrics", base), []) },
             check: { machine, life in
                 if try await state(machine) != "empty" {
@@ -123,7 +123,7 @@ struct VaultKillTests {
                     #expect(
                         try await machine.run("vault", "show", "app", pins: ["2580"]).output
                             == "s3cret", "\(life)")
-                    try await machine.require("vault", "reset", "app")
+                    try await machine.require("vault", "reset", "app", "--yes")
                 }
                 try await checkOthers(machine, life)
                 #expect(

@@ -330,7 +330,7 @@ struct AdviceRow: Sendable, CustomTestStringConvertible {
         },
         AdviceRow(.forgetKey) { advised in
             let id = try await cardKey(advised)
-            let delete = ["key", "delete", id]
+            let delete = ["key", "delete", id, "--yes"]
             _ = try await advised.advice(of: delete, .forgetKey, pins: ["123456"])
             try await advised.succeed(delete + ["--forget"])
             #expect(try await advised.machine.run("key", "show", id).status == 6)
