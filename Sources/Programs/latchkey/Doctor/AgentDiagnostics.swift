@@ -29,9 +29,10 @@ struct AgentDiagnostics {
     private func check(_ keys: [SSHKeyRecord]) async -> Check {
         let socket = AgentSocket(environment: ProcessInfo.processInfo.environment)
         let count = keys.count == 1 ? "one SSH key" : "\(keys.count) SSH keys"
+        let there = keys.count == 1 ? "There is" : "There are"
         guard socket.isServed else {
             return .warning(
-                Self.name, "There is \(count), and no agent at \(socket.path).",
+                Self.name, "\(there) \(count), and no agent at \(socket.path).",
                 advice: "‘latchkey ssh install’ shows how to start it.")
         }
         do throws(SSHFormatError) {
@@ -53,7 +54,7 @@ struct AgentDiagnostics {
             }
         } catch {
             return .warning(
-                Self.name, "There is \(count), but no latchkey-agent at \(socket.path): \(error).",
+                Self.name, "\(there) \(count), but no latchkey-agent at \(socket.path): \(error).",
                 advice: "‘latchkey ssh install’ shows how to start it.")
         }
         return .ok(Self.name, "latchkey-agent serves \(count) at \(socket.path).")

@@ -219,6 +219,7 @@ struct SSHKeyReport: Report {
                     Layout.Cell(hosts.isEmpty ? "all" : printable(hosts.joined(separator: ", ")))
                 ),
                 ("Forwarding", allowsForwarding ? "allowed" : "refused"),
+                ("Files", hosts.isEmpty ? nil : "refused, also git commits"),
                 ("Data", signsAnything ? "signs data of any kind" : nil),
                 ("Certificate", certificate.value?.summary),
             ])
