@@ -69,6 +69,11 @@ extension DesktopCommand {
         func perform(in context: CommandContext) async throws -> BriefReport {
             let session = try DesktopSession(context)
             let (status, choice) = try await session.preparation(for: keyring.kind, proof)
+            if keyring == .gnome {
+                context.console.say(
+                    "The keyring's secret is kept on this computer only. A copy of your home on another computer needs the "
+                        + "recovery text, which ‘latchkey desktop recover’ prints.")
+            }
             let password = try await session.input.password()
             let proof = try await session.proof(choice)
             try await session.check(password)

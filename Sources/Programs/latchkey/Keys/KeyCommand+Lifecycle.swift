@@ -115,6 +115,11 @@ extension KeyCommand {
                     key, in: records, for: prompt, authorizedBy: presence, context)
                 throw error
             }
+            if ssh {
+                context.console.say(
+                    "There is no copy of this key elsewhere: no backup restores it on other hardware."
+                )
+            }
             return KeyReport(key, in: records.keystore, usedBy: ssh ? KeyReport.sshUse : nil)
         }
 

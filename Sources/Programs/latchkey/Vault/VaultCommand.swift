@@ -79,6 +79,8 @@ extension VaultCommand {
                 biometrics
                 ? try await vault.storeToBiometrics(credentials: secret).wrap()
                 : try await vault.storeToKeychain(credentials: secret).wrap()
+            context.console.say(
+                "Latchkey keeps no copy elsewhere: no backup opens the vault on other hardware.")
             return VaultReport(
                 stored, isRevocable: try await session.space.isStoredRevocably(key: session.key))
         }
