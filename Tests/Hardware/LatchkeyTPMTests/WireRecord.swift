@@ -56,7 +56,7 @@ enum WireRecord {
         sign pin 0: 7+0 0aab63ede344
         sign pin 0 again: 7+0 0aab63ede344
         attest pin 0: 7+0 e096d7650949
-        seal pin 0: 6+16 2baf99d522e8
+        seal pin 0: 6+18 ebf34e7c3930
         unseal pin 0: 7+0 3c6bc54987e5
         MAC key pin 0: 7+3 c4e20f73ee23
         MAC and sign pin 0: 14+0 75ee895ed002
@@ -116,7 +116,7 @@ enum WireRecord {
         sign pin 0: 7+0 0aab63ede344
         sign pin 0 again: 7+0 0aab63ede344
         attest pin 0: 7+0 e096d7650949
-        seal pin 0: 6+16 2baf99d522e8
+        seal pin 0: 6+18 ebf34e7c3930
         unseal pin 0: 7+0 3c6bc54987e5
         MAC key pin 0: 7+3 c4e20f73ee23
         MAC and sign pin 0: 14+0 75ee895ed002
