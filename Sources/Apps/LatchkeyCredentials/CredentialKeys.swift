@@ -9,8 +9,8 @@ extension CredentialStore {
     ///
     /// The app's login sends `dpop_jkt` with `DPoPKey.thumbprint` in the authorization request, and
     /// redeems the code with
-    /// ``OAuth2Client/exchange(authorizationCode:codeVerifier:redirectURI:nonce:boundTo:)``. An app
-    /// that sends the token request itself sends the field `DPoP` with
+    /// ``OAuth2Client/exchange(authorizationCode:issuer:codeVerifier:redirectURI:nonce:boundTo:)``.
+    /// An app that sends the token request itself sends the field `DPoP` with
     /// `DPoPKey.proof(for:_:accessToken:nonce:)`, and stores the token with a ``Token/Context`` that
     /// names the key. Later requests of the credential then have proofs. The key is deleted with the
     /// last credential that is bound to it.
