@@ -13,7 +13,7 @@ import pathlib
 import sys
 
 # The most public declarations of all products, the cases of enumerations aside. Raising the number is a decision.
-MOST_DECLARATIONS = 1391
+MOST_DECLARATIONS = 1387
 
 
 def graphs(folder):
