@@ -82,12 +82,20 @@ public struct DatabaseChallengeStore: ChallengeStore {
     public static let migrations = [
         SQLMigration(
             "latchkey challenges 1",
-            tables: """
+            sqlite: """
+                CREATE TABLE latchkey_challenge (
+                    digest BLOB PRIMARY KEY NOT NULL,
+                    purpose TEXT NOT NULL,
+                    expires_at REAL NOT NULL
+                ) STRICT, WITHOUT ROWID;
+                CREATE INDEX latchkey_challenge_expiry ON latchkey_challenge (expires_at);
+                """,
+            postgreSQL: """
                 CREATE TABLE latchkey_challenge (
                     digest BYTEA PRIMARY KEY NOT NULL,
                     purpose TEXT NOT NULL,
                     expires_at DOUBLE PRECISION NOT NULL
-                ) STRICT, WITHOUT ROWID;
+                );
                 CREATE INDEX latchkey_challenge_expiry ON latchkey_challenge (expires_at);
                 """)
     ]

@@ -129,7 +129,21 @@ public struct DatabaseDeviceRegistry: DeviceRegistry {
     public static let migrations = [
         SQLMigration(
             "latchkey devices 1",
-            tables: """
+            sqlite: """
+                CREATE TABLE latchkey_device (
+                    project TEXT NOT NULL,
+                    kid TEXT NOT NULL,
+                    id TEXT NOT NULL UNIQUE,
+                    user_id TEXT NOT NULL,
+                    jwk TEXT NOT NULL,
+                    device_info TEXT NOT NULL,
+                    created_at REAL NOT NULL,
+                    attestation TEXT,
+                    PRIMARY KEY (project, kid)
+                ) STRICT;
+                CREATE INDEX latchkey_device_user ON latchkey_device (project, user_id, created_at);
+                """,
+            postgreSQL: """
                 CREATE TABLE latchkey_device (
                     project TEXT NOT NULL,
                     kid TEXT NOT NULL,
@@ -140,7 +154,7 @@ public struct DatabaseDeviceRegistry: DeviceRegistry {
                     created_at DOUBLE PRECISION NOT NULL,
                     attestation TEXT,
                     PRIMARY KEY (project, kid)
-                ) STRICT;
+                );
                 CREATE INDEX latchkey_device_user ON latchkey_device (project, user_id, created_at);
                 """)
     ]

@@ -32,20 +32,35 @@ public struct DatabaseApprovalKeyRegistry: ApprovalKeyRegistry {
     public static let migrations = [
         SQLMigration(
             "latchkey approval keys 1",
-            tables: """
+            sqlite: """
+                CREATE TABLE latchkey_attestation_key (
+                    thumbprint TEXT PRIMARY KEY NOT NULL,
+                    endorsement BLOB NOT NULL,
+                    expires_at REAL NOT NULL,
+                    is_simulated INTEGER NOT NULL
+                ) STRICT, WITHOUT ROWID;
+                CREATE INDEX latchkey_attestation_key_expiry ON latchkey_attestation_key (expires_at);
+                CREATE TABLE latchkey_approval_key (
+                    endorsement BLOB NOT NULL,
+                    name BLOB NOT NULL,
+                    enrolled_at REAL NOT NULL,
+                    PRIMARY KEY (endorsement, name)
+                ) STRICT, WITHOUT ROWID;
+                """,
+            postgreSQL: """
                 CREATE TABLE latchkey_attestation_key (
                     thumbprint TEXT PRIMARY KEY NOT NULL,
                     endorsement BYTEA NOT NULL,
                     expires_at DOUBLE PRECISION NOT NULL,
                     is_simulated BOOLEAN NOT NULL
-                ) STRICT, WITHOUT ROWID;
+                );
                 CREATE INDEX latchkey_attestation_key_expiry ON latchkey_attestation_key (expires_at);
                 CREATE TABLE latchkey_approval_key (
                     endorsement BYTEA NOT NULL,
                     name BYTEA NOT NULL,
                     enrolled_at DOUBLE PRECISION NOT NULL,
                     PRIMARY KEY (endorsement, name)
-                ) STRICT, WITHOUT ROWID;
+                );
                 """)
     ]
 

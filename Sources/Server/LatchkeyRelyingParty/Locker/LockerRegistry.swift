@@ -46,7 +46,33 @@ public struct LockerRegistry: Sendable {
     public static let migrations = [
         SQLMigration(
             "latchkey locker 1",
-            tables: """
+            sqlite: """
+                CREATE TABLE latchkey_locker_enrolment (
+                    id TEXT PRIMARY KEY NOT NULL,
+                    project TEXT NOT NULL,
+                    user_id TEXT NOT NULL,
+                    client_id TEXT NOT NULL,
+                    kid TEXT NOT NULL,
+                    jwk TEXT NOT NULL,
+                    device_info TEXT NOT NULL,
+                    background_share BLOB,
+                    active_share BLOB,
+                    created_at REAL NOT NULL,
+                    last_used_at REAL,
+                    attestation TEXT,
+                    CHECK ((background_share IS NULL) = (active_share IS NULL))
+                ) STRICT;
+                CREATE INDEX latchkey_locker_enrolment_user
+                    ON latchkey_locker_enrolment (project, user_id, created_at);
+                CREATE TABLE latchkey_locker_easy_access_key (
+                    enrolment_id TEXT NOT NULL REFERENCES latchkey_locker_enrolment (id) ON DELETE CASCADE,
+                    kid TEXT NOT NULL,
+                    jwk TEXT NOT NULL,
+                    attestation TEXT,
+                    PRIMARY KEY (enrolment_id, kid)
+                ) STRICT, WITHOUT ROWID;
+                """,
+            postgreSQL: """
                 CREATE TABLE latchkey_locker_enrolment (
                     id TEXT PRIMARY KEY NOT NULL,
                     project TEXT NOT NULL,
@@ -61,7 +87,7 @@ public struct LockerRegistry: Sendable {
                     last_used_at DOUBLE PRECISION,
                     attestation TEXT,
                     CHECK ((background_share IS NULL) = (active_share IS NULL))
-                ) STRICT;
+                );
                 CREATE INDEX latchkey_locker_enrolment_user
                     ON latchkey_locker_enrolment (project, user_id, created_at);
                 CREATE TABLE latchkey_locker_easy_access_key (
@@ -70,7 +96,7 @@ public struct LockerRegistry: Sendable {
                     jwk TEXT NOT NULL,
                     attestation TEXT,
                     PRIMARY KEY (enrolment_id, kid)
-                ) STRICT, WITHOUT ROWID;
+                );
                 """)
     ]
 

@@ -15,19 +15,6 @@ public struct SQLMigration: Sendable {
         (self.name, self.sqlite, self.postgreSQL) = (name, sqlite, postgreSQL)
     }
 
-    /// Creates a migration from tables with PostgreSQL's types and SQLite's `STRICT` and `WITHOUT
-    /// ROWID`. The other engine gets its own types, or no such properties.
-    package init(_ name: String, tables: String) {
-        self.name = name
-        sqlite = [
-            ("BIGINT GENERATED ALWAYS AS IDENTITY", "INTEGER"), ("BYTEA", "BLOB"),
-            ("DOUBLE PRECISION", "REAL"), ("BOOLEAN", "INTEGER"),
-        ].reduce(tables) { $0.replacing($1.0, with: $1.1) }
-        postgreSQL = [" STRICT, WITHOUT ROWID", " STRICT"].reduce(tables) {
-            $0.replacing($1, with: "")
-        }
-    }
-
     /// The statements for an engine.
     public func statements(for dialect: SQLDialect) -> String {
         switch dialect {
