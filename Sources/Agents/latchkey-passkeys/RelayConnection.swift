@@ -69,15 +69,7 @@ final class RelayConnection: Sendable {
         _ = Glibc.send(descriptor, packet, packet.count, Int32(MSG_NOSIGNAL))
     }
 
-    private static var relayUser: UInt32? {
-        var buffer = [CChar](repeating: 0, count: 16384)
-        var entry = passwd()
-        var found: UnsafeMutablePointer<passwd>?
-        guard getpwnam_r(user, &entry, &buffer, buffer.count, &found) == 0, found != nil else {
-            return nil
-        }
-        return entry.pw_uid
-    }
+    private static var relayUser: UInt32? { try? Account.userID(named: user) }
 
     private static func unavailable(_ reason: SystemError, _ path: String) -> KeystoreError {
         let start = "sudo systemctl start latchkey-uhid.socket"

@@ -1,5 +1,6 @@
 internal import Glibc
 package import Latchkey
+internal import LatchkeyPlatform
 
 /// The check of root before it creates or replaces files of a user: the user's programs could not
 /// use them.
@@ -13,7 +14,7 @@ package enum OwnPlace {
     package static func check(_ path: String) throws(KeystoreError) {
         guard geteuid() == 0 else { return }
         guard let (place, owner) = try TrustedFile.placeOfUser(onWayTo: path) else { return }
-        let name = getpwuid(owner).map { String(cString: $0.pointee.pw_name) } ?? "\(owner)"
+        let name = Account.name(of: owner) ?? "\(owner)"
         throw KeystoreError(
             code: .unavailable,
             reason:

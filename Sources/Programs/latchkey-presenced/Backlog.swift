@@ -64,7 +64,7 @@ final class Backlog: Sendable {
     private let hasName: @Sendable (UInt32) -> Bool
 
     /// - Parameter hasName: Whether a user has a name. Called once for each connection.
-    init(hasName: @escaping @Sendable (UInt32) -> Bool = { BusRequester.name(of: $0) != nil }) {
+    init(hasName: @escaping @Sendable (UInt32) -> Bool = { Account.name(of: $0) != nil }) {
         self.hasName = hasName
     }
 

@@ -19,7 +19,7 @@ struct BusRequester: Hashable, Sendable {
     init(client: String, _ credentials: BusCredentials) {
         self.client = client
         user = credentials.user
-        userName = Self.name(of: credentials.user)
+        userName = Account.name(of: credentials.user)
         process = credentials.process
         claimedName = credentials.process.flatMap {
             Self.claimedName(of: $0, ofUser: credentials.user)
@@ -78,28 +78,6 @@ struct BusRequester: Hashable, Sendable {
         case 1..<1000, 61184...65519, 65534, 65535: false
         default: true
         }
-    }
-
-    /// The user's name; nil if the system knows none, as for subordinate user IDs (subuid(5)).
-    static func name(of user: UInt32) -> String? {
-        var buffer = [CChar](repeating: 0, count: 16384)
-        var entry = passwd()
-        var found: UnsafeMutablePointer<passwd>?
-        guard getpwuid_r(user, &entry, &buffer, buffer.count, &found) == 0, found != nil,
-            let name = entry.pw_name
-        else {
-            return nil
-        }
-        return String(cString: name)
-    }
-
-    /// Whether the account of this name has this number; true if the system does not answer.
-    static func isAccount(_ user: UInt32, named name: String) -> Bool {
-        var buffer = [CChar](repeating: 0, count: 16384)
-        var entry = passwd()
-        var found: UnsafeMutablePointer<passwd>?
-        let status = getpwnam_r(name, &entry, &buffer, buffer.count, &found)
-        return found == nil ? status != 0 : entry.pw_uid == user
     }
 
     /// The process's name from `/proc`, if the process still belongs to the user: its id may belong

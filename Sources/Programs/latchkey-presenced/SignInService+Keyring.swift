@@ -114,7 +114,7 @@ extension SignInService {
         do throws(CommonError) {
             let record = try await record(of: user).flatMap { Self.isOwn($0) ? $0 : nil }
             let hasPIN = try await authority.pinIndex(of: user) != nil
-            let name = BusRequester.name(of: user) ?? ""
+            let name = Account.name(of: user) ?? ""
             let opensWithPIN = record?.sealed.flatMap {
                 authority.opensWithPIN(Data($0), of: user)
             }
@@ -146,7 +146,7 @@ extension SignInService {
         for user: UInt32, by peer: PeerCredentials
     ) async -> SecretBytes {
         guard let kind = KeyringKind(name: kind) else { return .line("error", "kind") }
-        guard secret.count == kind.secretLength, let name = BusRequester.name(of: user) else {
+        guard secret.count == kind.secretLength, let name = Account.name(of: user) else {
             return .line("error", "invalid")
         }
         do throws(CommonError) {
@@ -315,7 +315,7 @@ extension SignInService {
 
     /// Whether a record is of the account that has its number now.
     private static func isOwn(_ record: SignInRecord) -> Bool {
-        record.name == BusRequester.name(of: record.user)
+        record.name == Account.name(of: record.user)
     }
 
     private static func own(_ records: SignInRecordStore, _ user: UInt32) throws(CommonError)

@@ -83,7 +83,7 @@ actor SignInService {
         }
         records = SignInRecordStore(directory: directory)
         (self.bus, self.authority, self.presence, self.log) = (bus, authority, presence, log)
-        isNamed = { BusRequester.name(of: $0) != nil }
+        isNamed = { Account.name(of: $0) != nil }
     }
 
     // MARK: Limits
@@ -126,9 +126,7 @@ actor SignInService {
         guard place == .here else { return Offer(hasPIN: permission.hasPIN, hasFinger: false) }
         // fprintd ends when it is idle, and can take longer to start than a prompt may wait. A finger
         // that turns out to be unavailable costs nothing but the answer.
-        let hasFinger = await Self.answer(
-            within: deadline - .now, or: true
-        ) {
+        let hasFinger = await Self.answer(within: deadline - .now, or: true) {
             guard (try? await LoginManager(bus: bus).isLidClosed()) == false else { return false }
             return await presence.isReadyForFinger(of: user)
         }
@@ -142,11 +140,18 @@ actor SignInService {
         }
     }
 
+    /// Whether the account of this name has this number; true if the system does not answer.
+    private static func mayHave(_ user: UInt32, _ name: String) -> Bool {
+        do throws(SystemError) { return try Account.userID(named: name) == user } catch {
+            return true
+        }
+    }
+
     /// Ends the permission of an account that no longer has its number. Every user can start su with
     /// any name, so a request that may not ask ends nothing.
     private func endEarlierSignIn(of user: UInt32, by peer: PeerCredentials) async {
         guard let name = authority.nameOfSignIn(of: user),
-            await !reading.run({ BusRequester.isAccount(user, named: name) }),
+            await !reading.run({ Self.mayHave(user, name) }),
             await place(of: peer, for: user) != .elsewhere
         else { return }
         do throws(KeystoreError) {

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import Latchkey
+import LatchkeyPlatform
 import LatchkeyPresence
 import LatchkeyTestSupport
 import Testing
@@ -70,8 +71,8 @@ struct BusRequesterTests {
     }
 
     @Test func `a user without an account has no name`() {
-        #expect(BusRequester.name(of: 0) == "root")
-        #expect(BusRequester.name(of: UInt32.max - 1) == nil)
+        #expect(Account.name(of: 0) == "root")
+        #expect(Account.name(of: UInt32.max - 1) == nil)
     }
 
     @Test(arguments: [

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Latchkey
 import LatchkeyJOSE
+import LatchkeyPlatform
 import LatchkeyPresence
 
 extension BrokerCommand {
