@@ -6,7 +6,8 @@ internal import LatchkeyOAuth
 /// that an app makes itself.
 ///
 /// The properties are checked: each is an `https` URL, or of this machine, and of the issuer's origin
-/// or a trusted one, unless the server announces that its answers name their issuer (RFC 9207). Other members are as the server sent them:
+/// or a trusted one, unless the server announces that its answers name their issuer (RFC 9207).
+/// Other members are as the server sent them:
 ///
 /// `let page: URL? = configuration["end_session_endpoint"]`
 public struct OpenIdConfiguration: Sendable, HasClaims {

@@ -66,8 +66,8 @@ package struct KeyringEnrolment: Sendable {
         try keep(key, .kwallet, password, proof)
     }
 
-    /// Lets the PIN or finger sign in without a keyring. A random secret, which opens nothing, takes the place
-    /// of a keyring's: the login password must open it once at a sign-in.
+    /// Lets the PIN or finger sign in without a keyring. A random secret, which opens nothing, is in
+    /// place of a keyring's: the login password must open it once at a sign-in.
     package func enableWithoutKeyring(password: SecretBytes, proof: SignInProof) throws(CommonError)
         -> Outcome
     {
@@ -108,9 +108,7 @@ package struct KeyringEnrolment: Sendable {
     /// secret.
     private func follow(
         _ record: SignInStatus.Record, _ password: SecretBytes, _ proof: SignInProof
-    )
-        throws(CommonError) -> SignInStatus.Record
-    {
+    ) throws(CommonError) -> SignInStatus.Record {
         guard record.isSealed, try !opensRecord(password) else { return record }
         _ = try service.renew(password: password, proof: proof)
         guard let followed = try service.status().record else { throw Self.changedMeanwhile }

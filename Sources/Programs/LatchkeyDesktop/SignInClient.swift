@@ -13,9 +13,9 @@ package protocol SignInClient: Sendable {
         _ kind: KeyringKind, secret: SecretBytes, password: SecretBytes, proof: SignInProof
     ) throws(CommonError) -> UInt64
 
-    /// Completes the copies of the record's secret. If the password opens it, it is sealed again,
-    /// under the PIN that the user has now or for a finger; otherwise the proof opens it, and a copy under the password
-    /// is added.
+    /// Completes the copies of the record's secret. If the password opens it, it is sealed again, under
+    /// the PIN that the user has now or for a finger. Otherwise the proof opens it, and a copy under the
+    /// password is added.
     ///
     /// - Returns: The record's new generation.
     func renew(password: SecretBytes, proof: SignInProof) throws(CommonError) -> UInt64
@@ -34,15 +34,19 @@ package protocol SignInClient: Sendable {
 package struct SignInStatus: Hashable, Sendable {
     package enum Wrap: String, Sendable { case fresh, stale, absent }
 
+    /// What opens the TPM's copy of the secret: the PIN that the user has now and a finger, or a finger
+    /// alone.
+    package enum Seal: String, Sendable { case pin = "sealed", finger, absent }
+
     /// A record of a user.
     package struct Record: Hashable, Sendable {
         package let state: SignInRecord.State
         package let kind: KeyringKind
         package let generation: UInt64
-        /// Whether the TPM opens a copy with the PIN that the user has now, or after a finger alone.
-        package let isSealed: Bool
-        package var isForFingerAlone = false
+        package let seal: Seal
         package let wrap: Wrap
+
+        package var isSealed: Bool { seal != .absent }
     }
 
     /// nil if the service has no record of the user.
@@ -73,12 +77,11 @@ package struct SignInStatus: Hashable, Sendable {
         guard let state = SignInRecord.State(rawValue: words[1]),
             let kind = KeyringKind(name: words[2]),
             let generation = UInt64(words[3]), generation > 0,
-            ["sealed", "finger", "absent"].contains(words[4]),
+            let seal = Seal(rawValue: words[4]),
             let wrap = Wrap(rawValue: words[5])
         else { return nil }
         record = Record(
-            state: state, kind: kind, generation: generation, isSealed: words[4] != "absent",
-            isForFingerAlone: words[4] == "finger", wrap: wrap)
+            state: state, kind: kind, generation: generation, seal: seal, wrap: wrap)
     }
 
     private static func flag(_ word: String, _ yes: String, _ no: String) -> Bool? {

@@ -157,7 +157,7 @@ extension SecretBytes {
 
     /// Compared as bytes: a text of a PIN would stay in memory.
     fileprivate var proof: SignInProof? {
-        self == SecretBytes("finger".utf8) ? .finger : pin.map { .pin($0) }
+        self == .word("finger") ? .finger : pin.map { .pin($0) }
     }
 
     fileprivate var pin: PIN? {

@@ -84,10 +84,9 @@ enum SignInPlace: Hashable, Sendable {
             guard !hasRemote else { return .elsewhere }
             let own = sessions.filter(\.isGreeter).map(\.user) + [0, user]
             let isOpen = openDisplayManagers.contains(unit)
-            guard
-                !isOpen
-                    || sessions.allSatisfy({ own.contains($0.user) })
-            else { return .elsewhere }
+            guard !isOpen || sessions.allSatisfy({ own.contains($0.user) }) else {
+                return .elsewhere
+            }
             // It may also serve remote desktops, at a greeter of their own.
             let greeters = sessions.filter { $0.isGreeter && !$0.hasEnded }
             guard greeters.allSatisfy({ !$0.isRemote && !$0.seat.isEmpty }) else {

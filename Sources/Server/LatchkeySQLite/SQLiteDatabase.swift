@@ -25,7 +25,7 @@ public struct SQLiteDatabase: SQLDatabase {
     /// Opens a file that only its owner can access. Commits survive a power failure, and deleted
     /// values are overwritten. After another program replaced or deleted the file or its log, also
     /// with their directory, transactions throw ``SQLFailure``: SQLite would use the old file, which
-    /// nobody else sees.
+    /// no other program sees.
     ///
     /// - Parameter creating: Whether to create a file that does not exist.
     /// - Throws: ``SQLiteFileError`` if the file does not exist, or its log remains without it; if

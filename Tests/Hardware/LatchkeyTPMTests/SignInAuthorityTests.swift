@@ -314,7 +314,7 @@ struct SignInAuthorityTests {
     }
 
     @Test(arguments: [
-        "", "{}", "[1]", #"{"version":2,"hasPIN":true,"publicArea":"AAAA","privatePart":"AAAA"}"#,
+        "", "{}", "[1]", #"{"version":1,"hasPIN":true,"publicArea":"AAAA","privatePart":"AAAA"}"#,
     ])
     func `bytes that are no sealed secret are refused before the PIN is sent`(_ text: String)
         async throws

@@ -38,11 +38,10 @@ import Testing
             try active.client().status()
                 == SignInStatus(
                     record: .init(
-                        state: .active, kind: .gnome, generation: 7, isSealed: true, wrap: .stale),
+                        state: .active, kind: .gnome, generation: 7, seal: .pin, wrap: .stale),
                     hasPIN: true, isAllowed: false))
         let finger = try Service("status active none 7 finger fresh unset allowed\n")
-        let record = try finger.client().status().record
-        #expect(record?.isSealed == true && record?.isForFingerAlone == true)
+        #expect(try finger.client().status().record?.seal == .finger)
         let none = try Service("status none - 0 - - unset allowed\n")
         #expect(
             try none.client().status()

@@ -194,7 +194,7 @@ package struct SignInPermission: Hashable, Sendable {
 
 /// A secret that the TPM opens after a user's PIN or the broker's approval for that user.
 struct SignInBlob: Codable, Sendable {
-    static let currentVersion = 2
+    static let currentVersion = 1
 
     var version = currentVersion
     /// Whether the PIN opens it too. The public area decides; this says which one is expected.

@@ -55,8 +55,8 @@ extension TPM {
     }
 
     /// Opens a secret with the broker's approval for the user: StartAuthSession twice, Sign,
-    /// PolicySigned, PolicyOR if a PIN opens it too, Load, Unseal, FlushContext. The first use of a process also finds
-    /// the persistent key.
+    /// PolicySigned, PolicyOR if a PIN opens it too, Load, Unseal, FlushContext. The first use of a
+    /// process also finds the persistent key.
     func open(
         _ blob: SignInBlob, byFingerOf user: UInt32, _ record: AuthorityState.UserPIN?,
         _ store: AuthorityStore

@@ -266,7 +266,7 @@ struct DesktopStatusReport: Report {
         state = record?.state.rawValue ?? "none"
         keyring = Nullable(record?.kind.description)
         sealed = record?.isSealed ?? false
-        fingerAlone = record?.isForFingerAlone ?? false
+        fingerAlone = record?.seal == .finger
         passwordCopy = (record?.wrap ?? .absent).rawValue
         (pinSet, signInAllowed) = (status.hasPIN, status.isAllowed)
         loginKeyring =

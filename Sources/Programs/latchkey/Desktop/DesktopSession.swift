@@ -22,12 +22,12 @@ struct DesktopSession: Sendable {
     init(_ context: CommandContext) throws(CommonError) {
         self.context = context
         place = try UserPlace(environment: ProcessInfo.processInfo.environment)
-        guard let entry = getpwuid(getuid()), let text = entry.pointee.pw_name else {
+        guard let name = Account.name(of: getuid()) else {
             throw CommonError(
                 code: .unavailable, reason: "this process's user has no account",
                 recovery: "Sign in as a user of this machine.")
         }
-        name = String(cString: text)
+        self.name = name
         service = SignInSocket(user: getuid()) {
             context.console.warn("Place your finger on the reader.")
         }
@@ -76,8 +76,12 @@ struct DesktopSession: Sendable {
             if let record = found.record, record.kind != kind {
                 obstacles.append(KeyringEnrolment.otherKind(record.kind))
             }
-            let sealed = found.record.flatMap { $0.isSealed ? $0 : nil }
-            let present = sealed.map { $0.isForFingerAlone ? ProofChoice.finger : .pin }
+            let present: ProofChoice? =
+                switch found.record?.seal {
+                case .pin: .pin
+                case .finger: .finger
+                case .absent, nil: nil
+                }
             proof = choice ?? present ?? (found.hasPIN ? .pin : .finger)
             if let present, present != proof { obstacles.append(Self.otherProof(present)) }
             let noFinger = proof == .finger ? await fingerObstacle : nil

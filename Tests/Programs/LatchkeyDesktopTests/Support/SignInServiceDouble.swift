@@ -47,7 +47,8 @@ final class SignInServiceDouble: SignInClient {
             record: record.map {
                 SignInStatus.Record(
                     state: $0.state, kind: $0.kind, generation: $0.generation,
-                    isSealed: $0.sealed != nil, wrap: $0.wraps.isEmpty ? .absent : .fresh)
+                    seal: $0.sealed == nil ? .absent : .pin,
+                    wrap: $0.wraps.isEmpty ? .absent : .fresh)
             }, hasPIN: true, isAllowed: true)
     }
 
