@@ -87,13 +87,7 @@ struct OAuth2ClientTests {
         page: String, announces: Bool, issuer: String?
     ) async throws {
         let bench = try Bench()
-        let client = try await bench.start().store(bench.provider.signIn()).oauth2
-        bench.provider.setLoginPage("\(page)/authorize", announcesIssuer: announces)
-        await #expect(throws: credentials(.invalidResponse)) {
-            try await client.exchange(
-                authorizationCode: "c", issuer: issuer, codeVerifier: PKCE().codeVerifier,
-                redirectURI: "app:/callback")
-        }
+        _ = try await exchange(page, announces, issuer, bench, fails: .invalidResponse)
         #expect(bench.provider.count("/token") == 0)
     }
 
@@ -106,17 +100,26 @@ struct OAuth2ClientTests {
     func `a code of the server is sent`(page: String, announces: Bool, issuer: String?) async throws
     {
         let bench = try Bench()
+        // The provider has no logins.
+        let client = try await exchange(page, announces, issuer, bench, fails: .oauthError)
+        #expect(bench.provider.count("/token") == 1)
+        let shown = try await client.openIdConfiguration().authorizationEndpoint
+        #expect(shown?.absoluteString == "\(page)/authorize")
+    }
+
+    /// Redeems a code that an answer with `issuer` had.
+    private func exchange(
+        _ page: String, _ announces: Bool, _ issuer: String?, _ bench: Bench,
+        fails code: CredentialError.Code
+    ) async throws -> OAuth2Client {
         let client = try await bench.start().store(bench.provider.signIn()).oauth2
         bench.provider.setLoginPage("\(page)/authorize", announcesIssuer: announces)
-        // The provider has no logins.
-        await #expect(throws: credentials(.oauthError)) {
+        await #expect(throws: credentials(code)) {
             try await client.exchange(
                 authorizationCode: "c", issuer: issuer, codeVerifier: PKCE().codeVerifier,
                 redirectURI: "app:/callback")
         }
-        #expect(bench.provider.count("/token") == 1)
-        let shown = try await client.openIdConfiguration().authorizationEndpoint
-        #expect(shown?.absoluteString == "\(page)/authorize")
+        return client
     }
 
     @Test func `a login page at another origin is not shown to the app`() async throws {
