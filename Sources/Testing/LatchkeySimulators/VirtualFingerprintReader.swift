@@ -212,8 +212,12 @@ public actor VirtualFingerprintReader {
     /// - Returns: false if the sensor did not accept all touches within `limit`.
     private func take(_ touches: [Touch], within limit: Duration) async -> Bool {
         let deadline = ContinuousClock.now + limit
+        let socket = directory.path(of: Self.socketName)
         for touch in touches {
-            let isTaken = await poll(for: deadline - ContinuousClock.now) { [bus, directory] in
+            let isTaken = await poll(for: deadline - ContinuousClock.now) { [bus] in
+                // Each question to fprintd starts a program, so none is asked before a client has
+                // claimed the sensor.
+                guard FileManager.default.fileExists(atPath: socket) else { return false }
                 let status = try? await bus.call(
                     "org.freedesktop.DBus.Properties.Get", of: "/net/reactivated/Fprint/Device/0",
                     at: Self.daemonName, "\(Self.daemonName).Device", "finger-needed")
@@ -221,7 +225,7 @@ public actor VirtualFingerprintReader {
                 // The sensor accepts one command per connection, and closes it when the command is
                 // queued.
                 return await UNIXSocket.deliver(
-                    Array(touch.command.utf8), to: directory.path(of: Self.socketName),
+                    Array(touch.command.utf8), to: socket,
                     within: Int32(clamping: max(0, Int((deadline - .now) / .milliseconds(1)))))
             }
             guard isTaken else { return false }
