@@ -152,7 +152,6 @@ struct Authentications {
     /// Limits that a benchmark does not reach.
     private static let configuration = """
         {"clients": [{"client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]}],
-         "identity": {"biometric": {"maximum_devices": 1000}},
          "rate_limits": {"token_per_address": 10000000, "challenge_per_address": 10000000}}
         """
 }

@@ -168,26 +168,9 @@ public struct DatabaseDeviceRegistry: DeviceRegistry {
     ///
     /// - Throws: ``BiometricRequestError`` with code `duplicateKeyID`. Let the transaction fail.
     public func add(_ device: RegisteredDevice, in connection: any SQLConnection) throws {
-        _ = try add(device, limit: .max, in: connection)
-    }
-
-    /// Registers a device of a user that has fewer devices than the limit.
-    ///
-    /// - Returns: false if the user has that many.
-    /// - Throws: ``BiometricRequestError`` with code `duplicateKeyID`.
-    package func add(
-        _ device: RegisteredDevice, limit: Int, in connection: any SQLConnection
-    ) throws -> Bool {
         let jwk = try CanonicalJSON.text(device.key.jwk(kid: device.kid))
         let info = try CanonicalJSON.text(device.info.json)
         let attestation = try device.attestation.map { try CanonicalJSON.text($0) }
-        try connection.lock("latchkey devices of \(device.userID)")
-        let count = try connection.row(
-            """
-            SELECT COUNT(*) AS count FROM latchkey_device
-            WHERE project = \(project) AND user_id = \(device.userID)
-            """)
-        guard try count?.integer("count") ?? 0 < limit else { return false }
         let inserted = try connection.execute(
             """
             INSERT INTO latchkey_device (
@@ -199,7 +182,6 @@ public struct DatabaseDeviceRegistry: DeviceRegistry {
         guard inserted == 1 else {
             throw BiometricRequestError(.duplicateKeyID, "the key ID is registered already")
         }
-        return true
     }
 
     public func device(kid: KeyID) async throws -> RegisteredDevice? {

@@ -3,6 +3,9 @@ import LatchkeyRelyingParty
 /// The server's tables. Times are seconds since 1970. Tokens and codes are stored as SHA-256 digests
 /// only.
 enum IdentitySchema {
+    /// The project of all devices in the library's tables.
+    static let project = "latchkey"
+
     /// Those of the library's stores, and those of the server.
     static let migrations =
         DatabaseChallengeStore.migrations + DatabaseDeviceRegistry.migrations

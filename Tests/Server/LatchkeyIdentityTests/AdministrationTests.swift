@@ -13,16 +13,13 @@ import Testing
         async throws
     {
         try await TestServer.run { server in
-            let devices = try await UserDevices(server.services.database, project: "latchkey")
+            let devices = try UserDevices(server.services.database)
             let (device, other) = (TestDevice(), TestDevice())
             for device in [device, other] {
                 try await server.setUp(device, bearer: server.login().access).success()
             }
             let tokens = try Tokens(await server.authenticate(device).success())
             let listed = try #require(try await devices.lines(of: "alice"))
-            await #expect(throws: ConfigurationError.self, "another project revokes nothing") {
-                _ = try await UserDevices(server.services.database, project: "other")
-            }
             #expect(listed.map(\.kind) == [.biometric, .biometric])
             #expect(listed.count { $0.lastUsedAt != nil } == 1)
             #expect(listed.allSatisfy { $0.username == "alice" && $0.proof == nil })
@@ -45,7 +42,7 @@ import Testing
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let session = try Tokens(await server.easyAccess(device).success())
-            let devices = try await UserDevices(server.services.database, project: "latchkey")
+            let devices = try UserDevices(server.services.database)
             #expect(try await devices.lines(of: "alice")?.map(\.kind) == [.locker])
             #expect(try await devices.revoke(device.id))
             #expect(try await server.userInfo(session.access).status == 401)

@@ -113,8 +113,8 @@ import Testing
                 #expect(try await browser.post(path, form).status == 404)
             }
             #expect(try await services.devices.devices(of: server.alice.id) == devices)
-            let enrolments = try await services.locker?.registry.enrolments(of: server.alice.id)
-            #expect(enrolments?.map(\.id) == [enrolment.id])
+            let enrolments = try await services.locker.registry.enrolments(of: server.alice.id)
+            #expect(enrolments.map(\.id) == [enrolment.id])
         }
     }
 

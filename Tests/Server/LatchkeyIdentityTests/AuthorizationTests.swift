@@ -121,16 +121,6 @@ import Testing
             #expect(try answer.redirectParameter("error") == "invalid_request")
             #expect(try answer.redirectParameter("error_description") == text)
         }
-        try await TestServer.run {
-            $0.extensions.biometricLoginHint = false
-        } body: { server in
-            let hint = "https://authgear.com/login_hint?type=user_id&user_id=\(server.alice.id)"
-            let answer = try await server.send(
-                .get, AuthorizationParameters(more: ["login_hint": hint]).path)
-            #expect(
-                try answer.redirectParameter("error_description")
-                    == "invalid login_hint type: user_id")
-        }
     }
 
     @Test func `a pinned login refuses other users`() async throws {

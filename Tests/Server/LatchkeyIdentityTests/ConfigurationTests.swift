@@ -11,36 +11,33 @@ import Testing
     {
         let json = #"""
             {"clients": [{"client_id": "a", "name": null, "redirect_uris": ["a.b:/"], "access_token_lifetime_seconds": 60}],
-             "identity": {"biometric": {"list_enabled": true}}, "project": null, "extensions": {"locker": {}}}
+             "identity": {"biometric": {"list_enabled": true}}, "dpop_nonce_required": null, "extensions": {"locker": {}}}
             """#
         let configuration = try ServerConfiguration(json: Data(json.utf8))
-        #expect(configuration.project == "latchkey" && configuration.publicOrigin == nil)
+        #expect(!configuration.dpopNonceRequired && configuration.publicOrigin == nil)
         #expect(
             configuration.identity.biometric.listEnabled
-                && configuration.identity.biometric.maximumDevices == 100)
+                && !configuration.identity.biometric.disabled)
         #expect(
             configuration.clients[0].accessTokenLifetime == 60
-                && configuration.clients[0].rotatesRefreshTokens)
-        #expect(
-            configuration.clients[0].refreshTokenLifetime == 364 * 86_400
                 && configuration.clients[0].name == nil)
-        #expect(configuration.extensions.locker.backgroundScopes == ["openid", "profile"])
+        #expect(configuration.extensions.locker.levelShares)
     }
 
     @Test(
         arguments: [
             (#""attestaton": null"#, "attestaton", nil),
             (#""publicOrigin": "https://id.example.com""#, "publicOrigin", nil),
-            (#""authentication": {"identity": []}"#, "authentication.identity", "identities"),
+            (#""project": "a""#, "project", nil),
             (#""identity": {"biometrics": {}}"#, "identity.biometrics", "biometric"),
             (
                 #""identity": {"biometric": {"disable": true}}"#, "identity.biometric.disable",
-                "disabled, list_enabled, maximum_devices"
+                "disabled, list_enabled"
             ),
             (#""rate_limits": {"tokens_per_address": 1}"#, "rate_limits.tokens_per_address", nil),
             (
                 #""extensions": {"locker": {"enable": false}}"#, "extensions.locker.enable",
-                "background_scopes, enabled, level_shares, maximum_enrolments"
+                "level_shares"
             ),
             (
                 #""attestation": {"requires": "presence", "tpm_anchors": ["/a"]}"#,
@@ -70,17 +67,13 @@ import Testing
 
     @Test func `all members are known, also those without a default`() throws {
         let json = #"""
-            {"project": "p", "public_origin": "https://id.example.com", "trusted_proxies": ["127.0.0.1"],
-             "authentication": {"identities": ["login_id"]},
-             "identity": {"biometric": {"list_enabled": true, "disabled": true, "maximum_devices": 1}},
-             "clients": [{"client_id": "a", "x_application_type": "native", "name": "A", "redirect_uris": ["a.b:/"],
+            {"public_origin": "https://id.example.com", "trusted_proxies": ["127.0.0.1"],
+             "identity": {"biometric": {"list_enabled": true, "disabled": true}},
+             "clients": [{"client_id": "a", "name": "A", "redirect_uris": ["a.b:/"],
                           "post_logout_redirect_uris": ["a.b:/"], "access_token_lifetime_seconds": 1,
-                          "refresh_token_lifetime_seconds": 1, "refresh_token_idle_timeout_seconds": 1,
-                          "refresh_token_rotation_enabled": false, "attestation_require": "none"}],
+                          "attestation_require": "none", "dpop": "optional"}],
              "rate_limits": {"token_per_address": 1, "challenge_per_address": 1},
-             "extensions": {"biometric_removal": false, "biometric_login_hint": false, "biometric_audience": false,
-                            "locker": {"enabled": false, "level_shares": false, "background_scopes": ["openid"],
-                                       "maximum_enrolments": 1}},
+             "extensions": {"locker": {"level_shares": false}}, "dpop_nonce_required": true,
              "id_token_signing_alg": "RS256",
              "attestation": {"require": "none", "tpm_anchors": ["/a"], "piv_anchors": [], "simulated_anchors": [],
                              "accept_simulated": false, "approval_keys": ["000b\#(String(repeating: "5a", count: 32))"], "certificate_days": 1,
@@ -125,10 +118,6 @@ import Testing
             "clients.0.post_logout_redirect_uris.0: “http://a.example/” cannot be a redirect address. Use https, "
         ),
         (
-            #"{"client_id": "a", "redirect_uris": ["a.b:/"], "x_application_type": "toaster"}"#,
-            "clients.0.x_application_type: “toaster” is not one of native, spa, "
-        ),
-        (
             #"{"client_id": "a", "redirect_uris": ["a.b:/"], "dpop": "always"}"#,
             "clients.0.dpop: “always” is not one of optional, refresh_tokens, access_tokens. "
         ),
@@ -153,8 +142,8 @@ import Testing
 
     @Test(arguments: [
         (
-            #""authentication": {"identities": ["biometrics"]}"#,
-            "authentication.identities.0: “biom"
+            #""extensions": {"locker": {"level_shares": "yes"}}"#,
+            "extensions.locker.level_shares: must "
         ),
         (
             #""id_token_signing_alg": "HS256""#,

@@ -36,47 +36,17 @@ import Testing
     }
 
     @Test func `row 3: no jwt`() async throws {
-        try await TestServer.run {
-            $0.clients.append(ClientConfiguration(id: "robot", kind: .m2m, redirectURIs: []))
-        } body: { server in
+        try await TestServer.run { server in
             try await server.biometric("").expectRefusal(400, "invalid_request", "jwt is required")
-            try await server.biometric("", client: "robot").expectRefusal(
-                400, "invalid_request", "jwt is required")
         }
     }
 
-    @Test func `row 4: machine-to-machine client, before row 5`() async throws {
+    @Test func `row 5: no biometric login, before row 7`() async throws {
         try await TestServer.run {
-            $0.clients.append(ClientConfiguration(id: "robot", kind: .m2m, redirectURIs: []))
             $0.identity.biometric.disabled = true
         } body: { server in
-            try await server.biometric("x", client: "robot")
-                .expectRefusal(
-                    400, "unauthorized_client", "grant type is not allowed for this client")
-        }
-    }
-
-    @Test func `row 5: plan without biometric, before row 6`() async throws {
-        try await TestServer.run {
-            $0.clients.append(ClientConfiguration(id: "web", kind: .confidential, redirectURIs: []))
-            $0.identity.biometric.disabled = true
-        } body: { server in
-            for client in ["app", "web"] {
-                try await server.biometric("x", client: client)
-                    .expectRefusal(400, "invalid_request", "biometric authentication is disabled")
-            }
-        }
-    }
-
-    @Test(arguments: [ClientConfiguration.Kind.confidential, .thirdPartyApp])
-    func `row 6: client of another kind, before row 7`(kind: ClientConfiguration.Kind) async throws
-    {
-        try await TestServer.run {
-            $0.clients.append(ClientConfiguration(id: "other", kind: kind, redirectURIs: []))
-        } body: { server in
-            try await server.biometric("x", client: "other")
-                .expectRefusal(
-                    400, "unauthorized_client", "this client may not use biometric authentication")
+            try await server.biometric("x")
+                .expectRefusal(400, "invalid_request", "biometric authentication is disabled")
         }
     }
 
@@ -116,10 +86,8 @@ import Testing
         }
     }
 
-    @Test func `row 9: setup without a session, before row 11`() async throws {
-        try await TestServer.run {
-            $0.authentication.identities = ["login_id"]
-        } body: { server in
+    @Test func `row 9: setup without a session`() async throws {
+        try await TestServer.run { server in
             let jwt = try TestDevice().setup(challenge: "x", now: server.time.seconds)
             for bearer in [nil, "unknown"] {
                 let answer = try await server.biometric(jwt, bearer: bearer)
@@ -129,19 +97,6 @@ import Testing
                     answer.headers[.wwwAuthenticate]?.hasPrefix(
                         bearer == nil ? "Bearer realm=" : "Bearer error=\"invalid_token\"") == true)
             }
-        }
-    }
-
-    @Test func `row 11: project without biometric, before row 12`() async throws {
-        try await TestServer.run {
-            $0.authentication.identities = ["login_id"]
-        } body: { server in
-            let bearer = try await server.login().access
-            let stale = try TestDevice().setup(challenge: "x", now: server.time.seconds - 1_000)
-            try await server.biometric(stale, bearer: bearer)
-                .expectRefusal(400, "unauthorized_client", "BiometricDisallowed")
-            try await server.authenticate(TestDevice()).expectRefusal(
-                400, "unauthorized_client", "BiometricDisallowed")
         }
     }
 
@@ -264,10 +219,8 @@ import Testing
         }
     }
 
-    @Test func `row 20: bad x_device_info, before row 11`() async throws {
-        try await TestServer.run {
-            $0.authentication.identities = ["login_id"]
-        } body: { server in
+    @Test func `row 20: bad x_device_info`() async throws {
+        try await TestServer.run { server in
             for value in ["e30=", "!!!!", Base64URL.encode(Data("[1]".utf8))] {
                 try await server.authenticate(TestDevice(), overriding: ["x_device_info": value])
                     .expectRefusal(400, "invalid_request", "failed to decode x_device_info")
@@ -293,18 +246,6 @@ import Testing
             let tokens = try Tokens(
                 await server.authenticate(device, overriding: ["scope": ""]).success())
             #expect(tokens.refresh != nil)
-        }
-    }
-
-    @Test func `row 22: another reason not to add an identity`() async throws {
-        try await TestServer.run {
-            $0.identity.biometric.maximumDevices = 1
-        } body: { server in
-            let bearer = try await server.login().access
-            try await server.setUp(TestDevice(), bearer: bearer).success()
-            try await server.setUp(TestDevice(), bearer: bearer)
-                .expectRefusal(
-                    400, "invalid_request", "a user may have at most 1 biometric identities")
         }
     }
 

@@ -56,31 +56,19 @@ import Testing
         }
     }
 
-    @Test func `discovery advertises the extensions, unless they are off`() async throws {
+    @Test func `discovery advertises the extensions`() async throws {
         try await TestServer.run { server in
             let document = try await server.send(.get, "/.well-known/openid-configuration")
                 .success()
             #expect(document["biometric_removal_endpoint"] == .string(server.origin + Self.path))
             #expect(document["biometric_login_hint_supported"] == .bool(true))
+            #expect(document["biometric_audience_required"] == .bool(true))
             #expect(document["issuer"] == .string(server.origin))
             for name in ["authorization", "token", "userinfo", "revocation", "end_session"] {
                 #expect(
                     document["\(name)_endpoint"]?.string?.hasPrefix(server.origin + "/oauth2/")
                         == true)
             }
-        }
-        try await TestServer.run {
-            $0.extensions.biometricRemoval = false
-            $0.extensions.biometricLoginHint = false
-        } body: { server in
-            let document = try await server.send(.get, "/.well-known/openid-configuration")
-                .success()
-            #expect(document["biometric_removal_endpoint"] == nil)
-            #expect(document["biometric_login_hint_supported"] == nil)
-            let bearer = try await server.login().access
-            #expect(
-                try await server.post(Self.path, json: #"{"kid":"12345678"}"#, bearer: bearer)
-                    .status == 404)
         }
     }
 

@@ -37,20 +37,15 @@ import Testing
     }
 
     @Test func `biometric requests are refused before their challenge is used`() async throws {
-        try await TestServer.run {
-            $0.extensions.biometricAudience = true
-        } body: { server in
+        try await TestServer.run { server in
             let bearer = try await server.login().access
             let device = TestDevice()
-            let claims: [String: JSONValue] = [
-                "aud": .string(server.origin), "client_id": "app",
-            ]
             let now = server.time.seconds
             let first = try await server.challenge()
-            let setup = try device.setup(challenge: first, now: now, payload: claims)
+            let setup = try device.setup(challenge: first, now: now)
             try await server.biometric(setup, bearer: bearer).success()
             let challenge = try await server.challenge()
-            let login = try device.authentication(challenge: challenge, now: now, payload: claims)
+            let login = try device.authentication(challenge: challenge, now: now)
             for (header, payload) in Self.additions {
                 for jwt in [setup, login] {
                     let input = try Self.input(jwt, header: header, payload: payload)

@@ -61,7 +61,7 @@ import Testing
                 #"""
                 {"clients": [{"client_id": "app",
                               "redirect_uris": ["http://127.0.0.1/callback", "\#(TestServer.siteRedirectURI)"]}],
-                 "extensions": {"biometric_audience": false}, \#(limits)}
+                 \#(limits)}
                 """#.utf8
             ).write(to: URL(filePath: config))
             let (database, storage) = try await IdentityProcess.storage(in: directory)

@@ -128,10 +128,10 @@ import Testing
             let files = try await Files(in: directory)
             try Data(
                 #"""
-                {"clients": [{"client_id": "app"}], "project": "a", "\u0070roject": "b"}
+                {"clients": [{"client_id": "app"}], "public_origin": "a", "\u0070ublic_origin": "b"}
                 """#.utf8
             ).write(to: URL(filePath: files.config))
-            try await files.expectRefusal(of: "project", "two members have this name")
+            try await files.expectRefusal(of: "public_origin", "two members have this name")
         }
     }
 }

@@ -29,7 +29,7 @@ import Testing
             try Data(
                 #"""
                 {"clients": [{"client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]}],
-                 "identity": {"biometric": {"list_enabled": true}}, "extensions": {"biometric_audience": false}}
+                 "identity": {"biometric": {"list_enabled": true}}}
                 """#.utf8
             ).write(to: URL(filePath: config))
             let (database, storage) = try await IdentityProcess.storage(in: directory)
@@ -87,7 +87,7 @@ import Testing
             (
                 #"{"clients": [{"redirect_uri": "x"}], "rate_limits": {"token_per_address": "x"}, "attestaton": {}}"#,
                 [
-                    "attestaton: unknown member. Use one of: attestation, authentication, clients, ",
+                    "attestaton: unknown member. Use one of: attestation, clients, ",
                     "clients.0.redirect_uri: unknown member. Use one of: ",
                     "rate_limits.token_per_address: must be an integer, and is a text. Correct the configuration.",
                     "clients.0.client_id: must have 1 to 200 bytes, and has 0. ",

@@ -19,8 +19,7 @@ enum DeviceKind: String, CaseIterable, Encodable, Sendable {
 struct DeviceRevocation: Sendable {
     let database: any SQLDatabase
     let devices: DatabaseDeviceRegistry
-    /// nil if the configuration disables the locker.
-    let enrolments: LockerRegistry?
+    let enrolments: LockerRegistry
 
     /// Removes the key of a device, or an enrolment, of any user, for an administrator.
     ///
@@ -52,7 +51,7 @@ struct DeviceRevocation: Sendable {
             let user =
                 switch kind {
                 case .biometric: try devices.remove(id: id, of: own?.user.id, in: database)
-                case .locker: try enrolments?.remove(id: id, of: own?.user.id, in: database)
+                case .locker: try enrolments.remove(id: id, of: own?.user.id, in: database)
                 }
             guard let user else { continue }
             try Self.endSessions(
@@ -70,7 +69,7 @@ struct DeviceRevocation: Sendable {
         try await database.write { [devices, enrolments] database in
             func remove() throws -> Int {
                 try devices.removeAll(of: userID, in: database)
-                    + (enrolments?.removeAll(of: userID, in: database) ?? 0)
+                    + enrolments.removeAll(of: userID, in: database)
             }
             let count = try remove()
             try Self.endSessions(of: userID, where: "TRUE", except: nil, in: database)

@@ -9,17 +9,6 @@ struct DevicesCommand: AsyncParsableCommand {
         commandName: "devices", abstract: "List and revoke users' devices, also while servers run.",
         subcommands: [List.self, Revoke.self])
 
-    struct Options: ParsableArguments {
-        @OptionGroup var store: DatabaseOption
-
-        @Option(help: "The member project of the server's configuration.")
-        var project = ServerConfiguration(clients: []).project
-
-        func devices() async throws -> UserDevices {
-            try await UserDevices(store.open(), project: project)
-        }
-    }
-
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "list",
@@ -28,13 +17,13 @@ struct DevicesCommand: AsyncParsableCommand {
                 one line of JSON each.
                 """)
 
-        @OptionGroup var options: Options
+        @OptionGroup var store: DatabaseOption
 
         @Option(help: "The user's name.")
         var user: String?
 
         func run() async throws {
-            let devices = try await options.devices()
+            let devices = try await UserDevices(store.open())
             guard let user else {
                 for line in try await devices.brokers() { print(try CanonicalJSON.text(line)) }
                 return
@@ -58,7 +47,7 @@ struct DevicesCommand: AsyncParsableCommand {
                 After the removal of a presence broker's approval key, keys that need its approval do not meet a requirement.
                 """)
 
-        @OptionGroup var options: Options
+        @OptionGroup var store: DatabaseOption
 
         @Argument(help: "The ID of the device, or of the approval key, as devices list prints it.")
         var id: String?
@@ -73,7 +62,7 @@ struct DevicesCommand: AsyncParsableCommand {
         }
 
         func run() async throws {
-            let devices = try await options.devices()
+            let devices = try await UserDevices(store.open())
             if let user {
                 guard let count = try await devices.revokeAll(of: user) else {
                     throw NotFound("user", user)

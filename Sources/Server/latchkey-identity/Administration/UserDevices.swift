@@ -39,31 +39,13 @@ struct UserDevices: Sendable {
     private let enrolments: LockerRegistry
     private let approvalKeys: DatabaseApprovalKeyRegistry
 
-    init(_ database: any SQLDatabase, project: String) async throws {
+    init(_ database: any SQLDatabase) throws {
         self.database = database
-        devices = DatabaseDeviceRegistry(database, project: project)
+        devices = DatabaseDeviceRegistry(database, project: IdentitySchema.project)
         // It opens no shares, so it needs no signing key file.
         enrolments = try LockerRegistry(
-            database, project: project, shareKey: .random(count: 32))
+            database, project: IdentitySchema.project, shareKey: .random(count: 32))
         approvalKeys = DatabaseApprovalKeyRegistry(database)
-        try await checkProject(project)
-    }
-
-    /// A wrong project has no devices, so a revocation in it would report success and revoke nothing.
-    private func checkProject(_ project: String) async throws {
-        let projects = try await database.read {
-            try $0.rows(
-                """
-                SELECT project FROM latchkey_device
-                UNION SELECT project FROM latchkey_locker_enrolment ORDER BY project
-                """
-            ).map { try $0.text("project") }
-        }
-        guard projects.isEmpty || projects.contains(project) else {
-            throw ConfigurationError(
-                "no device is in the project ‘\(project)’, but in ‘\(projects.joined(separator: "’, ‘"))’",
-                "Name the project of the server's configuration with --project.")
-        }
     }
 
     /// The presence brokers' approval keys, oldest first.

@@ -3,36 +3,12 @@ import Latchkey
 
 /// An app that may use this server.
 struct ClientConfiguration: Sendable, Codable {
-    enum Kind: String, Sendable, Codable, CaseIterable {
-        case native
-        case spa
-        case traditionalWebApp = "traditional_webapp"
-        case confidential
-        case thirdPartyApp = "third_party_app"
-        case m2m
-
-        /// Whether this server issues tokens to clients of this kind: it does so to an operator's
-        /// own public clients only. The other kinds can be configured to test how they are refused.
-        var isFirstPartyPublic: Bool {
-            switch self {
-            case .native, .spa, .traditionalWebApp: true
-            case .confidential, .thirdPartyApp, .m2m: false
-            }
-        }
-    }
-
     var id: String
-    var kind = Kind.native
     var name: String?
     var redirectURIs: [String] = []
     var postLogoutRedirectURIs: [String] = []
-    /// Seconds. This and the other defaults are those of deployed Authgear servers.
+    /// Seconds. The default is that of deployed Authgear servers.
     var accessTokenLifetime = 1_800
-    /// Seconds from the login.
-    var refreshTokenLifetime = 364 * 86_400
-    /// Seconds from the last use.
-    var refreshTokenIdleTimeout = 30 * 86_400
-    var rotatesRefreshTokens = true
     /// Whether tokens are bound to a key of the client.
     var dpop = TokenBinding.optional
     /// Replaces `attestation.require` for this client.
@@ -41,14 +17,10 @@ struct ClientConfiguration: Sendable, Codable {
     /// The file's names, before their conversion to snake case.
     enum CodingKeys: String, CodingKey {
         case id = "clientId"
-        case kind = "xApplicationType"
         case name
         case redirectURIs = "redirectUris"
         case postLogoutRedirectURIs = "postLogoutRedirectUris"
         case accessTokenLifetime = "accessTokenLifetimeSeconds"
-        case refreshTokenLifetime = "refreshTokenLifetimeSeconds"
-        case refreshTokenIdleTimeout = "refreshTokenIdleTimeoutSeconds"
-        case rotatesRefreshTokens = "refreshTokenRotationEnabled"
         case dpop
         case attestationRequire
     }
@@ -59,7 +31,7 @@ struct ClientConfiguration: Sendable, Codable {
             (1...200).contains(id.utf8.count), "\(place).client_id",
             "must have 1 to 200 bytes, and has \(id.utf8.count)")
         check.require(
-            !redirectURIs.isEmpty || !kind.isFirstPartyPublic, "\(place).redirect_uris",
+            !redirectURIs.isEmpty, "\(place).redirect_uris",
             "no user can log in without a redirect address",
             "Register one, for example http://127.0.0.1/callback for any port.")
         for (name, uris) in [
@@ -73,13 +45,9 @@ struct ClientConfiguration: Sendable, Codable {
                         + "such as com.example.app:/done, without user, password and fragment.")
             }
         }
-        for (name, seconds) in [
-            ("access_token_lifetime_seconds", accessTokenLifetime),
-            ("refresh_token_lifetime_seconds", refreshTokenLifetime),
-            ("refresh_token_idle_timeout_seconds", refreshTokenIdleTimeout),
-        ] {
-            check.require(seconds >= 1, "\(place).\(name)", "must be at least 1")
-        }
+        check.require(
+            accessTokenLifetime >= 1, "\(place).access_token_lifetime_seconds",
+            "must be at least 1")
     }
 }
 

@@ -8,8 +8,6 @@ import LatchkeyRelyingParty
 /// The file's names are the properties' in snake case. Settings that also exist in Authgear have
 /// Authgear's names, for example `identity.biometric.list_enabled`.
 struct ServerConfiguration: Sendable, Codable {
-    /// Key names (`kid`) are unique within a project.
-    var project = "latchkey"
     /// The origin under which clients reach the server through a proxy: `https://id.example.com`.
     var publicOrigin: String?
     /// The IP addresses of the proxies that report the client's address in the last entry of
@@ -19,11 +17,10 @@ struct ServerConfiguration: Sendable, Codable {
     /// Empty by default: then the client's address is the peer's, and all users behind one proxy
     /// share its limits.
     var trustedProxies: [String] = []
-    var authentication = Authentication()
     var identity = Identity()
     var clients: [ClientConfiguration]
     var rateLimits = RateLimits()
-    /// Features that deployed Authgear servers lack. All are on by default.
+    /// Features that deployed Authgear servers lack.
     var extensions = Extensions()
     /// The algorithm that signs ID tokens: `ES256`, or `RS256` as on deployed Authgear servers.
     var idTokenSigningAlg = IDTokenAlgorithm.es256
@@ -34,14 +31,6 @@ struct ServerConfiguration: Sendable, Codable {
     /// server neither announces nor accepts attestations.
     var attestation: AttestationConfiguration?
 
-    struct Authentication: Sendable, Codable {
-        /// The kinds of identity that a user may have. Without `biometric`, biometric requests fail
-        /// with `BiometricDisallowed`.
-        var identities: [String] = ["login_id", "biometric"]
-
-        var allowsBiometric: Bool { identities.contains("biometric") }
-    }
-
     struct Identity: Sendable, Codable {
         var biometric = Biometric()
     }
@@ -51,8 +40,6 @@ struct ServerConfiguration: Sendable, Codable {
         var listEnabled = false
         /// Whether biometric login is off.
         var disabled = false
-        /// The maximum number of devices of one user.
-        var maximumDevices = 100
     }
 
     /// The limits of this process.
@@ -65,27 +52,14 @@ struct ServerConfiguration: Sendable, Codable {
     }
 
     struct Extensions: Sendable, Codable {
-        /// Whether the server has and advertises `/api/identity/biometric/remove`.
-        var biometricRemoval = true
-        /// Whether the server accepts and advertises a `login_hint` of type `user_id`.
-        var biometricLoginHint = true
-        /// Whether biometric requests must name this server and their client. The server advertises
-        /// it.
-        var biometricAudience = true
         var locker = Locker()
     }
 
     /// The locker protocol (`LockerProtocol.md`).
     struct Locker: Sendable, Codable {
-        /// Whether the server has and advertises the locker's endpoints and grants.
-        var enabled = true
-        /// Whether the server stores and releases level shares. While it is off, stored shares are
-        /// kept but not released.
+        /// Whether new enrolments get level shares. The server keeps and releases those that it
+        /// stored before.
         var levelShares = true
-        /// The scopes that a background token can have. They are also the default.
-        var backgroundScopes = [Scope.openID, Scope.profile]
-        /// The maximum number of enrolled devices of one user.
-        var maximumEnrolments = 100
     }
 
     enum IDTokenAlgorithm: String, Sendable, Codable, CaseIterable {
@@ -103,11 +77,6 @@ struct ServerConfiguration: Sendable, Codable {
 
     /// Whether the server announces that it binds tokens to keys.
     var bindsTokens: Bool { clients.contains { $0.dpop.isRequired } }
-
-    /// Whether a device key can log its user in.
-    var allowsBiometricLogin: Bool {
-        !identity.biometric.disabled && authentication.allowsBiometric
-    }
 }
 
 extension ServerConfiguration {
@@ -129,13 +98,10 @@ extension ServerConfiguration {
 
     /// The permitted values of the members that are not free text, without the indices of lists.
     private static let choices = [
-        "authentication.identities": ["login_id", "biometric"],
         "attestation.keep_endorsement": ["hash", "none"],
         "attestation.require": AttestationRequirement.Level.allCases.map(\.rawValue),
         "clients.attestation_require": AttestationRequirement.Level.allCases.map(\.rawValue),
         "clients.dpop": TokenBinding.allCases.map(\.rawValue),
-        "clients.x_application_type": ClientConfiguration.Kind.allCases.map(\.rawValue),
-        "extensions.locker.background_scopes": Scope.narrow.sorted(),
         "id_token_signing_alg": IDTokenAlgorithm.allCases.map(\.rawValue),
     ]
 
@@ -222,18 +188,12 @@ extension ServerConfiguration {
                 IPAddress(proxy) != nil, "trusted_proxies.\(index)",
                 "\(String(quoted: proxy, limit: 100)) is not an IP address")
         }
-        let locker = extensions.locker
         for (name, limit) in [
             ("rate_limits.token_per_address", rateLimits.tokenPerAddress),
             ("rate_limits.challenge_per_address", rateLimits.challengePerAddress),
-            ("identity.biometric.maximum_devices", identity.biometric.maximumDevices),
-            ("extensions.locker.maximum_enrolments", locker.maximumEnrolments),
         ] {
             check.require(limit >= 1, name, "must be at least 1")
         }
-        check.require(
-            !locker.backgroundScopes.isEmpty, "extensions.locker.background_scopes",
-            "at least one of \(Scope.narrow.sorted().joined(separator: ", ")) is required")
         attestation?.validate(clients, &check)
     }
 

@@ -62,9 +62,6 @@ struct AuthorizationRequest: Sendable {
             if let name = fields.repeatedField {
                 throw OAuthError.invalidRequest("\(name) is repeated")
             }
-            guard client.kind.isFirstPartyPublic else {
-                throw OAuthError.unauthorizedClient("response type is not allowed for this client")
-            }
             // OpenID Connect Core sections 6 and 7.2.1: a request whose parameters are elsewhere must
             // not be answered as if they were missing.
             for name in ["request", "request_uri", "registration"] where fields[name] != nil {
@@ -98,8 +95,7 @@ struct AuthorizationRequest: Sendable {
             prompts = try Self.prompts(fields.words("prompt"))
             maxAge = try Self.maxAge(fields["max_age"])
             let hint = try fields["login_hint"].map { text throws(OAuthError) in
-                try LoginHint(
-                    text, allowingUserID: services.configuration.extensions.biometricLoginHint)
+                try LoginHint(text)
             }
             let hinted = try Self.hinted(fields["id_token_hint"], hint, services: services)
             pinnedUserID = if case .userID(let id) = hint { id } else { hinted?.subject }
@@ -176,7 +172,7 @@ enum LoginHint: Hashable, Sendable {
     private static let prefix = "https://authgear.com/login_hint?"
 
     /// - Throws: ``OAuthError`` with the descriptions of deployed Authgear servers.
-    init(_ text: String, allowingUserID: Bool) throws(OAuthError) {
+    init(_ text: String) throws(OAuthError) {
         guard text.hasPrefix(Self.prefix) else {
             self = .username(text)
             return
@@ -188,7 +184,7 @@ enum LoginHint: Hashable, Sendable {
         case "login_id":
             hint = (fields?["username"] ?? fields?["email"] ?? fields?["phone"]).map(
                 LoginHint.username)
-        case "user_id" where allowingUserID: hint = fields?["user_id"].map(LoginHint.userID)
+        case "user_id": hint = fields?["user_id"].map(LoginHint.userID)
         case let type: throw .invalidRequest("invalid login_hint type: \(type ?? "")")
         }
         guard let hint else { throw .invalidRequest("invalid login_hint: \(text)") }

@@ -31,9 +31,11 @@ struct DiscoveryEndpoint: Sendable {
     ///   URL, that client's.
     func document(_ request: Request, _ context: IdentityContext) throws -> Response {
         let origin = try services.issuer
-        let extensions = services.configuration.extensions
         let endpoint = { (path: String) in JSONValue.string(origin + path) }
-        var grantTypes = [TokenEndpoint.GrantType.authorizationCode, .refreshToken]
+        let grantTypes = [
+            TokenEndpoint.GrantType.authorizationCode, .refreshToken, .easyAccess,
+            .backgroundAccess,
+        ]
         var document: [String: JSONValue] = [
             "issuer": .string(origin),
             "authorization_endpoint": endpoint("/oauth2/authorize"),
@@ -59,22 +61,18 @@ struct DiscoveryEndpoint: Sendable {
                 "iss", "aud", "iat", "exp", "sub", "sid", "auth_time", "amr", "nonce",
             ],
             "prompt_values_supported": ["none", "login", "consent", "select_account"],
+            "grant_types_supported": .array(grantTypes.map { .string($0.rawValue) }),
+            "biometric_removal_endpoint": endpoint("/api/identity/biometric/remove"),
+            "biometric_login_hint_supported": true,
+            "biometric_audience_required": true,
+            "locker_enrolment_endpoint": endpoint(LockerEndpoints.path),
+            "locker_level_shares_supported": .bool(
+                services.configuration.extensions.locker.levelShares),
+            "locker_background_scopes_supported": .array(Scope.background.map(JSONValue.string)),
         ]
-        if extensions.biometricRemoval {
-            document["biometric_removal_endpoint"] = endpoint("/api/identity/biometric/remove")
-        }
-        if extensions.biometricLoginHint { document["biometric_login_hint_supported"] = true }
-        if extensions.biometricAudience { document["biometric_audience_required"] = true }
         if services.configuration.bindsTokens {
             document["dpop_signing_alg_values_supported"] = .array(
                 DPoPVerifier.algorithms.map(JSONValue.string))
-        }
-        if let locker = services.locker?.configuration {
-            grantTypes += [.easyAccess, .backgroundAccess]
-            document["locker_enrolment_endpoint"] = endpoint(LockerEndpoints.path)
-            document["locker_level_shares_supported"] = .bool(locker.levelShares)
-            document["locker_background_scopes_supported"] = .array(
-                locker.backgroundScopes.map(JSONValue.string))
         }
         if let attestation = services.attestation {
             let client = request.queryFields?["client_id"].flatMap(services.configuration.client)
@@ -84,7 +82,6 @@ struct DiscoveryEndpoint: Sendable {
             document["attestation_required"] = .string(
                 attestation.requirement(client).level.rawValue)
         }
-        document["grant_types_supported"] = .array(grantTypes.map { .string($0.rawValue) })
         return try .json(document).cachedForAnHour
     }
 

@@ -23,7 +23,7 @@ struct LockerEndpoints: Sendable {
     }
 
     let services: IdentityServices
-    let locker: LockerServices
+    private var locker: LockerServices { services.locker }
 
     func add(to router: Router<IdentityContext>) {
         let enrolment = "\(Self.path)/:id"
@@ -32,7 +32,7 @@ struct LockerEndpoints: Sendable {
         router.delete("\(enrolment)/easy-access", use: disableEasyAccess)
         router.post("\(enrolment)/easy-access/disable", use: disableEasyAccessByDevice)
         router.post("\(enrolment)/revoke", use: revoke)
-        if locker.configuration.levelShares {
+        if services.configuration.extensions.locker.levelShares {
             router.post("\(enrolment)/level-shares", use: levelShares)
         }
     }
@@ -53,10 +53,10 @@ struct LockerEndpoints: Sendable {
             userID: session.user.id, clientID: session.grant.clientID, deviceKey: proof.deviceKey,
             info: proof.info,
             createdAt: services.clock.now)
-        let shares = locker.configuration.levelShares ? LevelShares() : nil
+        let shares = services.configuration.extensions.locker.levelShares ? LevelShares() : nil
         let added: Void? = try await services.grants.write(for: session) { [locker] in
             try locker.registry.add(
-                enrolment, shares: shares, limit: locker.configuration.maximumEnrolments, in: $0)
+                enrolment, shares: shares, limit: LockerServices.maximumEnrolments, in: $0)
         }
         guard added != nil else { throw Self.noSession }
         context.logger.notice("device enrolled", metadata: ["enrolment": "\(enrolment.id)"])
@@ -259,24 +259,22 @@ extension Request {
     }
 }
 
-/// The registry, verifier and limits of the locker's endpoints and grants.
+/// The registry and the verifier of the locker's endpoints and grants.
 struct LockerServices: Sendable {
-    let configuration: ServerConfiguration.Locker
+    /// The maximum number of enrolled devices of one user.
+    static let maximumEnrolments = 100
+
     let registry: LockerRegistry
     let verifier: LockerRequestVerifier
 
-    /// - Returns: nil if the configuration disables the locker.
-    init?(
-        _ configuration: ServerConfiguration, database: any SQLDatabase,
-        challenges: any ChallengeStore,
-        secrets: SecretStore, clock: WallClock
+    init(
+        database: any SQLDatabase, challenges: any ChallengeStore, secrets: SecretStore,
+        clock: WallClock
     ) async throws {
-        guard configuration.extensions.locker.enabled else { return nil }
-        self.configuration = configuration.extensions.locker
         let name = "locker shares"
         let key = try await secrets.privateKey(name) { .random(count: 32) }
         registry = try SecretStore.reading(name) {
-            try LockerRegistry(database, project: configuration.project, shareKey: key)
+            try LockerRegistry(database, project: IdentitySchema.project, shareKey: key)
         }
         verifier = LockerRequestVerifier(challenges: challenges, registry: registry, clock: clock)
     }
@@ -286,17 +284,12 @@ struct LockerServices: Sendable {
     func levelShares(
         of permitted: PermittedEnrolment, afterAuthenticationOf userID: String
     ) async throws -> LevelShares? {
-        // Also if shares are off: this call throws if the enrolment was deleted during the request.
-        let shares = try await registry.levelShares(
-            of: permitted.enrolment, afterAuthenticationOf: userID)
-        return configuration.levelShares ? shares : nil
+        try await registry.levelShares(of: permitted.enrolment, afterAuthenticationOf: userID)
     }
 
     /// The share to release for an enrolment without its user; nil if the server stores none.
     func backgroundShare(of permitted: PermittedEnrolment) async throws -> SecretBytes? {
-        // Also if shares are off, as above.
-        let share = try await registry.backgroundShare(of: permitted.enrolment)
-        return configuration.levelShares ? share : nil
+        try await registry.backgroundShare(of: permitted.enrolment)
     }
 
     /// Removes the easy-access key of this name, or all of an enrolment. A request without a name

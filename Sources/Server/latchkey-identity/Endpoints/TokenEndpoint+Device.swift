@@ -7,16 +7,9 @@ extension TokenEndpoint {
     func biometric(
         _ http: Request, _ form: FormFields, client: ClientConfiguration
     ) async throws -> Response {
-        let configuration = services.configuration
         guard let jwt = form["jwt"] else { throw OAuthError.invalidRequest("jwt is required") }
-        guard client.kind != .m2m else {
-            throw OAuthError.unauthorizedClient("grant type is not allowed for this client")
-        }
-        guard !configuration.identity.biometric.disabled else {
+        guard !services.configuration.identity.biometric.disabled else {
             throw OAuthError.invalidRequest("biometric authentication is disabled")
-        }
-        guard client.kind.isFirstPartyPublic else {
-            throw OAuthError.unauthorizedClient("this client may not use biometric authentication")
         }
         let request = try BiometricRequest(jwt)
         do {
@@ -43,7 +36,6 @@ extension TokenEndpoint {
         guard session.grant.enrolmentID == nil else {
             throw OAuthError.insufficientUserAuthentication()
         }
-        try requireBiometric()
         let attestation =
             services.attestation == nil ? nil : form["attestation"].map { Data($0.utf8) }
         let requirement = services.attestation?.requirement(client)
@@ -54,7 +46,6 @@ extension TokenEndpoint {
         guard !session.user.isAnonymous else {
             throw OAuthError.unauthorizedClient("AnonymousUserAddIdentity")
         }
-        let limit = services.configuration.identity.biometric.maximumDevices
         var device = RegisteredDevice(
             kid: proof.kid, userID: session.user.id, key: proof.key, info: proof.info,
             createdAt: services.clock.now)
@@ -63,13 +54,10 @@ extension TokenEndpoint {
                 attestation, of: proof.key, named: proof.kid, challenge: request.challenge,
                 issuer: services.issuer, under: requirement)
         }
-        let isAdded = try await services.grants.write(for: session) { [services, device] in
-            try services.devices.add(device, limit: limit, in: $0)
+        let added: Void? = try await services.grants.write(for: session) { [services, device] in
+            try services.devices.add(device, in: $0)
         }
-        guard let isAdded else { throw ended }
-        guard isAdded else {
-            throw OAuthError.invalidRequest("a user may have at most \(limit) biometric identities")
-        }
+        guard added != nil else { throw ended }
         return .empty()
     }
 
@@ -79,7 +67,6 @@ extension TokenEndpoint {
     ) async throws -> Response {
         let proof = try services.proof(of: http)
         let deviceInfo = try deviceInfo(form)
-        try requireBiometric()
         let device = try await services.verifier.verifyAuthentication(
             request, for: audience(client))
         let scopes = form["scope"] == nil ? Scope.deviceDefault : form.words("scope")
@@ -97,16 +84,9 @@ extension TokenEndpoint {
         return try response(tokens, of: session)
     }
 
-    /// The audience that a request must name; nil if the configuration does not require one.
-    private func audience(_ client: ClientConfiguration) throws -> BiometricAudience? {
-        guard services.configuration.extensions.biometricAudience else { return nil }
-        return BiometricAudience(issuer: try services.issuer, clientID: client.id)
-    }
-
-    private func requireBiometric() throws(OAuthError) {
-        guard services.configuration.authentication.allowsBiometric else {
-            throw .unauthorizedClient("BiometricDisallowed")
-        }
+    /// The audience that a request must name.
+    private func audience(_ client: ClientConfiguration) throws -> BiometricAudience {
+        BiometricAudience(issuer: try services.issuer, clientID: client.id)
     }
 }
 
@@ -120,14 +100,14 @@ extension TokenEndpoint {
         let wanted = form.words("scope")
         let scopes = wanted.isEmpty ? Scope.easyAccessDefault : wanted
         try Scope.validateLogin(scopes)
-        let (locker, assertion) = try lockerAssertion(form)
-        let (enrolment, key) = try await locker.verifier.verifyEasyAccess(
+        let assertion = try lockerAssertion(form)
+        let (enrolment, key) = try await services.locker.verifier.verifyEasyAccess(
             assertion, audience: services.issuer)
         return try await answer(
-            .easyAccess(enrolment, key), of: enrolment, locker, form, client: client, keyProof,
+            .easyAccess(enrolment, key), of: enrolment, form, client: client, keyProof,
             scopes: scopes
         ) {
-            try await locker.levelShares(of: $0, afterAuthenticationOf: enrolment.userID)?
+            try await services.locker.levelShares(of: $0, afterAuthenticationOf: enrolment.userID)?
                 .bothReleased
         }
     }
@@ -137,35 +117,33 @@ extension TokenEndpoint {
         _ request: Request, _ form: FormFields, client: ClientConfiguration
     ) async throws -> Response {
         let keyProof = try services.proof(of: request)
-        let (locker, assertion) = try lockerAssertion(form)
-        let allowed = locker.configuration.backgroundScopes
+        let assertion = try lockerAssertion(form)
         let wanted = form.words("scope")
-        let scopes = wanted.isEmpty ? allowed : wanted
-        try Scope.validate(scopes, among: allowed)
-        let enrolment = try await locker.verifier.verifyDevice(
+        let scopes = wanted.isEmpty ? Scope.background : wanted
+        try Scope.validate(scopes, among: Scope.background)
+        let enrolment = try await services.locker.verifier.verifyDevice(
             assertion, for: .backgroundAccess, audience: services.issuer, enrolmentID: nil)
         return try await answer(
-            .background(enrolment), of: enrolment, locker, form, client: client, keyProof,
-            scopes: scopes
-        ) { try await locker.backgroundShare(of: $0).map(LevelShares.released(background:)) }
+            .background(enrolment), of: enrolment, form, client: client, keyProof, scopes: scopes
+        ) {
+            try await services.locker.backgroundShare(of: $0)
+                .map(LevelShares.released(background:))
+        }
     }
 
-    private func lockerAssertion(_ form: FormFields) throws -> (LockerServices, LockerRequest) {
-        guard let locker = services.locker else {
-            throw OAuthError("unsupported_grant_type", "grant type is not supported")
-        }
+    private func lockerAssertion(_ form: FormFields) throws -> LockerRequest {
         guard let assertion = form["assertion"] else {
             throw OAuthError.invalidRequest("assertion is required")
         }
-        return (locker, try LockerRequest(assertion))
+        return try LockerRequest(assertion)
     }
 
     /// Stores a grant and answers with its tokens.
     ///
     /// - Parameter shares: The shares that the session's enrolment gets.
     private func answer(
-        _ proof: GrantProof, of enrolment: LockerEnrolment, _ locker: LockerServices,
-        _ form: FormFields, client: ClientConfiguration, _ keyProof: DPoPProof?, scopes: [String],
+        _ proof: GrantProof, of enrolment: LockerEnrolment, _ form: FormFields,
+        client: ClientConfiguration, _ keyProof: DPoPProof?, scopes: [String],
         shares: (PermittedEnrolment) async throws -> [String: String]?
     ) async throws -> Response {
         let grant = grant(
@@ -179,7 +157,7 @@ extension TokenEndpoint {
             let permitted = session.enrolment
         else { throw OAuthError.invalidGrant("the user may not log in") }
         let released = try await shares(permitted)
-        try await locker.registry.recordUse(of: enrolment, at: services.clock.now)
+        try await services.locker.registry.recordUse(of: enrolment, at: services.clock.now)
         return try response(tokens, of: session, levelShares: released)
     }
 }

@@ -29,19 +29,13 @@ struct TokenEndpoint: Sendable {
         guard let type = GrantType(rawValue: name) else {
             throw OAuthError("unsupported_grant_type", "grant type is not supported")
         }
-        if type == .biometricRequest {
-            return try await biometric(request, form, client: client)
-        }
-        guard client.kind.isFirstPartyPublic else {
-            throw OAuthError.unauthorizedClient("grant type is not allowed for this client")
-        }
         return switch type {
         case .authorizationCode: try await authorizationCode(request, form, client: client)
         case .refreshToken: try await refresh(request, form, client: client)
         case .idToken: try await idToken(request, client: client)
         case .easyAccess: try await easyAccess(request, form, client: client)
         case .backgroundAccess: try await backgroundAccess(request, form, client: client)
-        case .biometricRequest: throw OAuthError.serverError
+        case .biometricRequest: try await biometric(request, form, client: client)
         }
     }
 
@@ -69,15 +63,14 @@ struct TokenEndpoint: Sendable {
     ) -> LoginGrant {
         let now = services.clock.timestamp
         let offline = scope.split(separator: " ").contains(Substring(Scope.offlineAccess))
-        let lifetime = Double(offline ? client.refreshTokenLifetime : client.accessTokenLifetime)
+        let lifetime = offline ? RefreshToken.lifetime : Double(client.accessTokenLifetime)
         return LoginGrant(
             id: id, clientID: client.id, userID: userID, deviceID: proof.deviceID,
             enrolmentID: proof.enrolmentID,
             easyAccessKeyID: proof.easyAccessKeyID, scope: scope, amr: proof.amr,
             authTime: authTime,
             expiresAt: now + lifetime,
-            idleExpiresAt: now
-                + (offline ? min(lifetime, Double(client.refreshTokenIdleTimeout)) : lifetime),
+            idleExpiresAt: now + (offline ? RefreshToken.idleTimeout : lifetime),
             deviceInfo: deviceInfo, keyThumbprint: keyThumbprint)
     }
 
@@ -177,11 +170,10 @@ struct TokenEndpoint: Sendable {
         let tokens = NewTokens(
             expiresIn: client.accessTokenLifetime,
             keyThumbprint: client.dpop.accessTokenKey(session.grant.keyThumbprint),
-            refresh: client.rotatesRefreshTokens ? refreshToken.successor : nil)
+            refresh: refreshToken.successor)
         guard
             try await services.grants.refresh(
-                session, replacing: refreshToken, with: tokens, deviceInfo: deviceInfo,
-                idleTimeout: client.refreshTokenIdleTimeout)
+                session, replacing: refreshToken, with: tokens, deviceInfo: deviceInfo)
         else { throw invalidToken }
         return try response(tokens, of: session)
     }

@@ -58,13 +58,9 @@ enum IdentityServer {
         router.post("/oauth2/revoke", use: sessions.revoke)
         router.post(
             "/oauth2/app_session_token", use: AppSessionEndpoint(services: services).issue)
-        if services.configuration.extensions.biometricRemoval {
-            router.post("/api/identity/biometric/remove", use: sessions.removeBiometric)
-        }
+        router.post("/api/identity/biometric/remove", use: sessions.removeBiometric)
 
-        if let locker = services.locker {
-            LockerEndpoints(services: services, locker: locker).add(to: router)
-        }
+        LockerEndpoints(services: services).add(to: router)
         if let attestation = services.attestation {
             AttestationEndpoints(services: services, attestation: attestation).add(to: router)
         }
@@ -81,12 +77,8 @@ enum IdentityServer {
         router.get("/settings", use: settings.showSettings)
         router.get("/settings/biometric", use: settings.showBiometric)
         router.post("/settings/biometric", use: settings.removeBiometric)
-        if let locker = services.locker {
-            router.get("/settings/locker") { request, _ in
-                try await settings.showLocker(request, locker)
-            }
-            router.post("/settings/locker", use: settings.revokeEnrolment)
-        }
+        router.get("/settings/locker", use: settings.showLocker)
+        router.post("/settings/locker", use: settings.revokeEnrolment)
         return router
     }
 }
@@ -105,8 +97,7 @@ struct IdentityServices: Sendable {
     let devices: DatabaseDeviceRegistry
     let revocation: DeviceRevocation
     let verifier: BiometricRequestVerifier
-    /// nil if the configuration disables the locker.
-    let locker: LockerServices?
+    let locker: LockerServices
     /// nil if the configuration has no member `attestation`.
     let attestation: AttestationServices?
     let dpop: DPoPVerifier
@@ -129,22 +120,21 @@ struct IdentityServices: Sendable {
         sessions = WebSessionStore(database: database, clock: clock)
         appSessions = AppSessionStore(database: database, clock: clock)
         challenges = DatabaseChallengeStore(database, clock: clock)
-        devices = DatabaseDeviceRegistry(database, project: configuration.project)
+        devices = DatabaseDeviceRegistry(database, project: IdentitySchema.project)
         verifier = BiometricRequestVerifier(challenges: challenges, devices: devices, clock: clock)
         let secrets = SecretStore(database: database, cipher: signingKeyCipher)
         // First, because it refuses a missing or wrong key file before a secret is stored.
         signer = try await IDTokenSigner(configuration.idTokenSigningAlg, secrets: secrets)
         locker = try await LockerServices(
-            configuration, database: database, challenges: challenges, secrets: secrets,
-            clock: clock)
+            database: database, challenges: challenges, secrets: secrets, clock: clock)
         revocation = DeviceRevocation(
-            database: database, devices: devices, enrolments: locker?.registry)
+            database: database, devices: devices, enrolments: locker.registry)
         attestation = try await AttestationServices(
             configuration, database: database, secrets: secrets, clock: clock)
         grants = GrantStore(
             database: database, clock: clock,
             policy: GrantPolicy(
-                configuration: configuration, devices: devices, enrolments: locker?.registry,
+                configuration: configuration, devices: devices, enrolments: locker.registry,
                 attestation: attestation))
         let nonceKey: Data? =
             configuration.dpopNonceRequired

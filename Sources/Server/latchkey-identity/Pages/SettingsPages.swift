@@ -40,12 +40,12 @@ struct SettingsPages: Sendable {
     func showSettings(_ request: Request, _ context: IdentityContext) async throws -> Response {
         try await withUser(request) { user, token in
             let count = try await services.devices.devices(of: user.id).count
-            let enrolments = try await services.locker?.registry.enrolments(of: user.id).count
+            let enrolments = try await services.locker.registry.enrolments(of: user.id).count
             var lists: [(DeviceList, count: Int)] = []
             if services.configuration.identity.biometric.listEnabled {
                 lists.append((.biometric, count))
             }
-            if let enrolments { lists.append((.locker, enrolments)) }
+            lists.append((.locker, enrolments))
             return .settings(username: user.username, lists: lists, token: token)
         }
     }
@@ -70,9 +70,9 @@ struct SettingsPages: Sendable {
     }
 
     /// The list of enrolled devices.
-    func showLocker(_ request: Request, _ locker: LockerServices) async throws -> Response {
+    func showLocker(_ request: Request, _ context: IdentityContext) async throws -> Response {
         try await showDevices(.locker, request) { user in
-            try await locker.registry.enrolments(of: user.id).map {
+            try await services.locker.registry.enrolments(of: user.id).map {
                 let client = services.configuration.client(id: $0.clientID)?.name ?? $0.clientID
                 let lastUse = $0.lastUsedAt.map { "last used \(Self.minute($0))" } ?? "not used yet"
                 let shortID = String($0.id.prefix(8))

@@ -32,8 +32,7 @@ struct PermittedEnrolment: Sendable {
 struct GrantPolicy: Sendable {
     let configuration: ServerConfiguration
     let devices: DatabaseDeviceRegistry
-    /// nil if the configuration disables the locker.
-    let enrolments: LockerRegistry?
+    let enrolments: LockerRegistry
     /// nil if the configuration has no member `attestation`.
     let attestation: AttestationServices?
 
@@ -56,8 +55,8 @@ struct GrantPolicy: Sendable {
         case .biometric(let device):
             guard try devices.lock(device, in: database) else { return nil }
         case .easyAccess(let enrolment, let key):
-            try enrolments?.lock(key, of: enrolment, in: database)
-        case .background(let enrolment): try enrolments?.lock(enrolment, in: database)
+            try enrolments.lock(key, of: enrolment, in: database)
+        case .background(let enrolment): try enrolments.lock(enrolment, in: database)
         }
         return try session(grant, provenBy: .key(keyProof), in: database)
     }
@@ -72,7 +71,6 @@ struct GrantPolicy: Sendable {
         _ grant: LoginGrant, provenBy possession: Possession, in database: any SQLConnection
     ) throws -> Session? {
         guard let client = configuration.client(id: grant.clientID),
-            client.kind.isFirstPartyPublic,
             let user = try User.user(id: grant.userID, in: database),
             // A grant that began before the client had to use a key has ended.
             grant.keyThumbprint != nil || !client.dpop.isRequired
@@ -83,7 +81,7 @@ struct GrantPolicy: Sendable {
             return Session(user: user, grant: grant, enrolment: nil)
         // After a new authentication with the password, the session still belongs to the device.
         case nil, .biometric:
-            guard configuration.allowsBiometricLogin,
+            guard !configuration.identity.biometric.disabled,
                 let device = try grant.deviceID.flatMap({ try devices.device(id: $0, in: database) }
                 ),
                 device.userID == user.id
@@ -123,7 +121,7 @@ struct GrantPolicy: Sendable {
         -> PermittedEnrolment?
     {
         guard let id = grant.enrolmentID,
-            let stored = try enrolments?.enrolment(id: id, in: database)
+            let stored = try enrolments.enrolment(id: id, in: database)
         else { return nil }
         return try permit(stored, userID: grant.userID, clientID: grant.clientID, in: database)
     }

@@ -108,22 +108,21 @@ struct GrantStore: Sendable {
         }
     }
 
-    /// Stores the tokens of a refresh. A new refresh token replaces `refreshToken`.
+    /// Stores the tokens of a refresh. Their refresh token replaces `refreshToken`.
     ///
     /// - Returns: False if another request used the same refresh token first. The grant is then
     ///   revoked.
     func refresh(
         _ session: Session, replacing refreshToken: RefreshToken, with tokens: NewTokens,
-        deviceInfo: String?, idleTimeout: Int
+        deviceInfo: String?
     ) async throws -> Bool {
         let grant = session.grant
         return try await database.write { [clock] database in
             let now = clock.timestamp(in: database)
-            let next = tokens.refresh ?? refreshToken
             let used = try database.execute(
                 """
-                UPDATE offline_grant SET device_info = \(deviceInfo), refresh_digest = \(next.digest),
-                    idle_expires_at = \(min(now + Double(idleTimeout), grant.expiresAt))
+                UPDATE offline_grant SET device_info = \(deviceInfo), refresh_digest = \(tokens.refresh?.digest),
+                    idle_expires_at = \(min(now + RefreshToken.idleTimeout, grant.expiresAt))
                 WHERE id = \(grant.id) AND refresh_digest = \(refreshToken.digest)
                 """)
             guard used == 1 else {

@@ -9,7 +9,7 @@ struct NewTokens: Sendable {
     let expiresIn: Int
     /// The thumbprint of the key to which the access token is bound; nil for a bearer token.
     let keyThumbprint: String?
-    /// nil if the client gets none, or keeps its own.
+    /// nil if the client gets none.
     let refresh: RefreshToken?
 }
 
@@ -75,6 +75,10 @@ enum OpaqueToken {
 /// its own. The grant's row has the digests of the shared part and of the current token. So a replaced
 /// token is recognized without a row of its own, and only a holder can present one.
 struct RefreshToken: Sendable {
+    /// Seconds from the login.
+    static let lifetime = 364 * 86_400.0
+    /// Seconds from the last use.
+    static let idleTimeout = 30 * 86_400.0
     private static let partLength = 32
 
     let text: String
@@ -122,8 +126,8 @@ enum Scope {
     static let profile = "profile"
 
     static let all = [openID, offlineAccess, fullAccess, profile, "email"]
-    /// The scopes that a background token can have.
-    static let narrow = Set(all).subtracting([offlineAccess, fullAccess])
+    /// The scopes that a background token can have, and its default.
+    static let background = [openID, profile]
     /// The default scopes of a biometric login.
     static let deviceDefault = [openID, offlineAccess, fullAccess]
     /// The default scopes of easy access. Without `offline_access`: the session ends with its

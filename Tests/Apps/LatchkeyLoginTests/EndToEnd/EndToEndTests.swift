@@ -1,5 +1,7 @@
 import Foundation
+import HTTPTypes
 import Latchkey
+import LatchkeyJOSE
 import LatchkeyLogin
 import LatchkeyOAuth
 import LatchkeySimulators
@@ -31,7 +33,7 @@ import Testing
     }
 
     @Test func `refresh tokens rotate, and a second process follows`() async throws {
-        try await IdentityProcess.with(client: ["refresh_token_rotation_enabled": true]) { server in
+        try await IdentityProcess.with { server in
             let machine = try await Machine(server)
             try await machine.start().authorize()
             let containers = [try await machine.start(), try await machine.start()]
@@ -60,10 +62,8 @@ import Testing
         `the request to a deployed server names the user by an ID token, until biometric login is disabled`()
         async throws
     {
-        let extensions = ["biometric_removal": false, "biometric_login_hint": false]
-        try await IdentityProcess.with(["extensions": extensions, "id_token_signing_alg": "RS256"])
-        { server in
-            let machine = try await Machine(server)
+        try await IdentityProcess.with(["id_token_signing_alg": "RS256"]) { server in
+            let machine = try await Machine(server, transport: DeployedServerTransport())
             let alice = try await machine.start()
             try await alice.authorize()
             try await alice.enableBiometric()
@@ -100,10 +100,6 @@ import Testing
         Refusal(
             server: #"{"identity":{"biometric":{"disabled":true}}}"#, error: "invalid_request",
             description: "biometric authentication is disabled"),
-        Refusal(
-            server: #"{"authentication":{"identities":["login_id"]}}"#,
-            error: "unauthorized_client",
-            description: "BiometricDisallowed"),
         Refusal(
             server: #"{"rate_limits":{"token_per_address":2}}"#,
             error: "x_rate_limited",
@@ -150,6 +146,25 @@ import Testing
                 try await container.authorize(AuthorizationOptions(timeout: .milliseconds(500)))
             }
         }
+    }
+}
+
+/// Connects to the server, and removes the members from its discovery document that deployed
+/// Authgear servers lack.
+private struct DeployedServerTransport: HTTPTransport {
+    private let transport = CurlTransport()
+
+    func send(_ request: HTTPRequest, body: [UInt8]) async throws(CommonError) -> (
+        HTTPResponse, [UInt8]
+    ) {
+        let (response, bytes) = try await transport.send(request, body: body)
+        guard request.path?.hasSuffix("/openid-configuration") == true,
+            var document = try? JSONDecoder().decode([String: JSONValue].self, from: Data(bytes))
+        else { return (response, bytes) }
+        document["biometric_removal_endpoint"] = nil
+        document["biometric_login_hint_supported"] = nil
+        guard let stripped = try? JSONEncoder().encode(document) else { return (response, bytes) }
+        return (response, Array(stripped))
     }
 }
 

@@ -14,10 +14,11 @@ struct Machine {
     let directory: TemporaryDirectory
     let tpm: SoftwareTPM
     /// All requests of the containers.
-    let wire = RecordingTransport(forwardingTo: CurlTransport())
+    let wire: RecordingTransport
 
-    init(_ server: IdentityProcess) async throws {
+    init(_ server: IdentityProcess, transport: any HTTPTransport = CurlTransport()) async throws {
         self.server = server
+        wire = RecordingTransport(forwardingTo: transport)
         directory = try TemporaryDirectory()
         tpm = try SoftwareTPM.current
     }

@@ -68,7 +68,7 @@ import Testing
             let session = try Tokens(await server.authenticate(device).success())
             // After the administrator removed the approval key, its fingers no longer count.
             let name = AttestationConfiguration.text(tpm.approvalKeyName)
-            let devices = try await UserDevices(server.services.database, project: "latchkey")
+            let devices = try UserDevices(server.services.database)
             #expect(try await devices.brokers().map(\.id) == [name])
             #expect(try await devices.lines(of: "alice")?.map(\.approvalKeys) == [[name]])
             #expect(try await devices.revoke(name))

@@ -90,7 +90,7 @@ import Testing
             try await enable(.bare).expectRefused(.insufficientPresence)
             let enabled = try await enable(.pin)
             #expect(enabled.status == 204, "\(enabled.body)")
-            let stored = try #require(try await server.services.locker?.registry.enrolment(id: id))
+            let stored = try #require(try await server.services.locker.registry.enrolment(id: id))
             #expect(stored.deviceKey.attestation?.level == "hardware")
             #expect(stored.deviceKey.attestation?.presence == "none")
             #expect(stored.easyAccessKeys.map(\.attestation?.level) == ["presence"])

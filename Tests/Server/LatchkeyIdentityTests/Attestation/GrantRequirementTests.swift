@@ -122,7 +122,7 @@ import Testing
                 ]
                 let json: [String: JSONValue] = [
                     "attestation": .object(attestation), "clients": [.object(client)],
-                    "rate_limits": limits, "extensions": ["biometric_audience": false],
+                    "rate_limits": limits,
                 ]
                 try CanonicalJSON.encode(json).write(to: URL(filePath: config))
                 let process = try await IdentityProcess(

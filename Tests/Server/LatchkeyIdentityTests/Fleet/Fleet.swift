@@ -13,9 +13,13 @@ import Testing
 /// and nothing else. Clients reach them directly: no proxy hides a lost answer.
 actor Fleet {
     static let size = 3
+    /// The origin of all instances for their clients.
+    private static let origin = "https://id.example.com"
 
     private let directory: TemporaryDirectory
     private let arguments: [String]
+    /// The port of each instance, also after it is started again.
+    let ports: [String]
     private var instances: [IdentityProcess] = []
 
     /// - Parameter address: The address of an empty database.
@@ -27,17 +31,27 @@ actor Fleet {
         try Data(
             """
             {"clients": [{"client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]}],
-             "extensions": {"biometric_audience": false},
-             "identity": {"biometric": {"maximum_devices": 1000000}},
+             "public_origin": "\(Self.origin)",
              "rate_limits": {"token_per_address": 1000000, "challenge_per_address": 1000000}}
             """.utf8
         ).write(to: URL(filePath: configuration))
         arguments = [
-            "--config", configuration, "--database", address, "--port", "0", "--log-level",
-            "critical",
+            "--config", configuration, "--database", address, "--log-level", "critical",
             "--signing-key-file", try IdentityProcess.signingKeyFile(in: directory),
         ]
+        ports = try await Self.freePorts(Self.size)
         _ = try await TestDatabase.open(address, connections: 1)
+    }
+
+    /// Ports that no program uses.
+    private static func freePorts(_ count: Int) async throws -> [String] {
+        let script = """
+            import socket
+            ends = [socket.create_server(('127.0.0.1', 0)) for _ in range(\(count))]
+            print(*[end.getsockname()[1] for end in ends])
+            """
+        let outcome = try await SystemProgram("/usr/bin/python3").result(of: ["-c", script])
+        return outcome.output.split { $0.isWhitespace }.map(String.init)
     }
 
     /// Runs `fault` with a fleet while clients use it, then checks that every confirmed device can
@@ -56,12 +70,16 @@ actor Fleet {
             let clients = devices.enumerated().map {
                 FleetClient($0.offset, with: $0.element, of: fleet, load)
             }
-            try await load.run(clients) { try await fault(fleet, load) }
+            try await TestDevice.$issuer.withValue(origin) {
+                try await load.run(clients) { try await fault(fleet, load) }
+            }
         }
     }
 
     private func start() async throws {
-        for _ in 0..<Self.size { instances.append(try await IdentityProcess(arguments)) }
+        for port in ports {
+            instances.append(try await IdentityProcess(arguments + ["--port", port]))
+        }
     }
 
     private func stop() async {
@@ -70,19 +88,11 @@ actor Fleet {
         }
     }
 
-    /// The address of an instance. It changes when the instance is started again.
-    ///
-    /// - Parameter number: Any number; the instances are counted in turn.
-    func origin(_ number: Int) -> String { instances[number % instances.count].endpoint }
-
-    /// The ports of all instances.
-    var ports: [String] { instances.map(\.port) }
-
     /// Kills an instance and starts it again.
     func kill(_ number: Int) async throws {
         let status = await instances[number].stop(SIGKILL)
         #expect(status == SIGKILL, "the instance ended before it was killed")
-        instances[number] = try await IdentityProcess(arguments)
+        instances[number] = try await IdentityProcess(arguments + ["--port", ports[number]])
     }
 
     /// Adds users with one device each.

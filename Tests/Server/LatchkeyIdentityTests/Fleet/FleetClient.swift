@@ -166,12 +166,11 @@ actor FleetClient {
         bearer: String? = nil
     ) async throws -> Answer? {
         instance += 1
-        let origin = await fleet.origin(instance)
+        let port = fleet.ports[instance % fleet.ports.count]
         var headers: HTTPFields = [.contentType: type]
         if let bearer { headers[.authorization] = "Bearer \(bearer)" }
         let request = HTTPRequest(
-            method: .post, scheme: "http", authority: String(origin.split(separator: "/")[1]),
-            path: path,
+            method: .post, scheme: "http", authority: "127.0.0.1:\(port)", path: path,
             headerFields: headers)
         do {
             let (response, bytes) = try await transport.send(request, body: Array(body.utf8))

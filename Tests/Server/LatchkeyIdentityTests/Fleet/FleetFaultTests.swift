@@ -151,7 +151,7 @@ struct FleetFaultTests {
             try await Fleet.run(on: address) { fleet, load in
                 let slow = try RunningProgram(
                     URL(filePath: "/usr/bin/python3"),
-                    ["-c", Self.slowClients] + (await fleet.ports))
+                    ["-c", Self.slowClients] + fleet.ports)
                 let said = await slow.output { $0.contains("holding") }
                 try await withTeardown({ await slow.stop(SIGKILL) }) {
                     #expect(said.contains("holding"))

@@ -106,7 +106,7 @@ import Testing
     {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
-            let registry = try #require(server.services.locker).registry
+            let registry = server.services.locker.registry
             let enrolment = try #require(try await registry.enrolment(id: device.id))
             let key = enrolment.easyAccessKeys[0]
             try await registry.removeAllEasyAccessKeys(of: enrolment)

@@ -99,19 +99,17 @@ import Testing
     }
 
     @Test func `a background token has few scopes and works with them`() async throws {
-        try await TestServer.run {
-            $0.extensions.locker.backgroundScopes = ["openid", "email"]
-        } body: { server in
+        try await TestServer.run { server in
             let device = try await server.enrolledDevice()
             let json = try await server.backgroundAccess(device).success()
             let token = try #require(json["access_token"]?.string)
             #expect(json["refresh_token"] == nil && json["id_token"] == nil)
-            #expect(json["scope"] == "openid email")
+            #expect(json["scope"] == "openid profile")
             #expect(try await server.userInfo(token).success()["sub"] == .string(server.alice.id))
             #expect(
-                try await server.backgroundAccess(device, form: ["scope": "email"]).success()[
-                    "scope"] == "email")
-            for scope in ["profile", "offline_access", Scope.fullAccess] {
+                try await server.backgroundAccess(device, form: ["scope": "profile"]).success()[
+                    "scope"] == "profile")
+            for scope in ["email", "offline_access", Scope.fullAccess] {
                 try await server.backgroundAccess(device, form: ["scope": "openid \(scope)"])
                     .expectRefusal(400, "invalid_scope", "specified scope is not allowed: \(scope)")
             }

@@ -81,7 +81,7 @@ import Testing
     {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()
-            let locker = try #require(server.services.locker)
+            let locker = server.services.locker
             let enrolment = try #require(try await locker.registry.enrolment(id: device.id))
             try await locker.registry.remove(enrolment)
             let endpoint = TokenEndpoint(services: server.services)

@@ -18,6 +18,9 @@ struct TestDevice: Sendable {
         ])
     ])
 
+    /// The issuer that the requests of a task name.
+    @TaskLocal static var issuer = ""
+
     var kid = UUID().uuidString
     var key = Key.es256(P256.Signing.PrivateKey())
 
@@ -79,6 +82,7 @@ struct TestDevice: Sendable {
             "iat": .number(Double(now)), "exp": .number(Double(now + 60)),
             "challenge": .string(challenge),
             "action": .string(action), "device_info": Self.deviceInfo,
+            "aud": .string(Self.issuer), "client_id": "app",
         ].merging(payload) { $1 }
         let input = try JWS.signingInput(
             header: header.filter { $0.value != .null },
@@ -115,6 +119,7 @@ struct TestDevice: Sendable {
                 "iat": .number(Double(now)), "exp": .number(Double(now + 60)),
                 "challenge": .string(challenge),
                 "action": .string(action), "device_info": deviceInfo,
+                "aud": .string(issuer), "client_id": "app",
             ])
     }
 }

@@ -25,6 +25,6 @@ extension TestServer {
             origin: process.endpoint, services: services, time: .atWholeSecond(),
             alice: try #require(try await services.users.user(named: "alice")),
             bob: try #require(try await services.users.user(named: "bob")))
-        return try await body(server)
+        return try await TestDevice.$issuer.withValue(process.endpoint) { try await body(server) }
     }
 }

@@ -30,8 +30,7 @@ struct TestServer: Sendable {
     let bob: User
     private let transport = CurlTransport(timeout: 300)
 
-    /// A configuration with one native client, `app`. As on deployed Authgear servers, biometric
-    /// requests need no audience.
+    /// A configuration with one client, `app`.
     static var configuration: ServerConfiguration {
         var configuration = ServerConfiguration(clients: [
             ClientConfiguration(
@@ -40,7 +39,6 @@ struct TestServer: Sendable {
                     "http://127.0.0.1/callback", "com.example.app://done", siteRedirectURI,
                 ])
         ])
-        configuration.extensions.biometricAudience = false
         configuration.rateLimits.tokenPerAddress = 1_000
         configuration.rateLimits.challengePerAddress = 1_000
         return configuration
@@ -85,9 +83,11 @@ struct TestServer: Sendable {
             let origin = try #require(await iterator.next())
             let outcome: Result<Void, any Error>
             do {
-                try await body(
-                    TestServer(
-                        origin: origin, services: services, time: time, alice: alice, bob: bob))
+                try await TestDevice.$issuer.withValue(origin) {
+                    try await body(
+                        TestServer(
+                            origin: origin, services: services, time: time, alice: alice, bob: bob))
+                }
                 outcome = .success(())
             } catch {
                 outcome = .failure(error)
@@ -195,7 +195,9 @@ struct TestServer: Sendable {
         -> Answer
     {
         try await biometric(
-            device.authentication(challenge: challenge(), now: time.seconds),
+            device.authentication(
+                challenge: challenge(), now: time.seconds,
+                payload: ["client_id": .string(changes["client_id"] ?? "app")]),
             overriding: ["scope": Self.fullScope].merging(changes) { $1 })
     }
 }

@@ -359,7 +359,9 @@ extension TestServer {
             origin: origin,
             certificates: certificates)
         return try await biometric(
-            device.setup(challenge: challenge, now: time.seconds), bearer: bearer, client: client,
+            device.setup(
+                challenge: challenge, now: time.seconds, payload: ["client_id": .string(client)]),
+            bearer: bearer, client: client,
             overriding: ["attestation": statement])
     }
 
