@@ -149,9 +149,7 @@ struct Authentications {
         ])
     }
 
-    /// Limits that a benchmark does not reach.
     private static let configuration = """
-        {"clients": [{"client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]}],
-         "rate_limits": {"token_per_address": 10000000, "challenge_per_address": 10000000}}
+        {"clients": [{"client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]}]}
         """
 }

@@ -56,29 +56,20 @@ final class ServerClients: Sendable {
         }
         let device = number % kids.count
         let answer = try await post(
-            "/oauth2/challenge", #"{"purpose":"biometric_request"}"#, type: "application/json",
-            from: device)
+            "/oauth2/challenge", #"{"purpose":"biometric_request"}"#, type: "application/json")
         let challenge = try JSONDecoder().decode(Issued.self, from: answer).result.token
         let request = try devices.request(
             kid: kids[device], challenge: challenge, issuer: origin)
         let grant = "urn%3Aauthgear%3Aparams%3Aoauth%3Agrant-type%3Abiometric-request"
         let form = "client_id=\(ServerDevices.clientID)&grant_type=\(grant)&jwt=\(request)"
-        _ = try await post(
-            "/oauth2/token", form, type: "application/x-www-form-urlencoded", from: device)
+        _ = try await post("/oauth2/token", form, type: "application/x-www-form-urlencoded")
     }
 
-    private func post(_ path: String, _ body: String, type: String, from device: Int) async throws
-        -> Data
-    {
+    private func post(_ path: String, _ body: String, type: String) async throws -> Data {
         var request = HTTPRequest(
             method: .post, scheme: "http", authority: String(origin.dropFirst("http://".count)),
             path: path)
         request.headerFields[.contentType] = type
-        if let name = HTTPField.Name("X-Forwarded-For") {
-            // Each device has its own address.
-            request.headerFields[name] =
-                "10.\(device >> 16 & 255).\(device >> 8 & 255).\(device & 255)"
-        }
         let (response, bytes) = try await transport.send(request, body: Array(body.utf8))
         guard response.status.code == 200 else {
             throw Failure(

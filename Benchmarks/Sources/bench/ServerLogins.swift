@@ -80,11 +80,8 @@ struct ServerLogins {
         let (configuration, key) = (
             directory.path(of: "\(devices.count).json"), directory.path(of: "\(devices.count).key")
         )
-        // The measurement acts as a proxy and reports the addresses of its clients, so that the
-        // limits per address apply to each client.
         let settings = """
-            {"public_origin": "\(origin)", "trusted_proxies": ["127.0.0.1"],
-             "clients": [{"client_id": "\(ServerDevices.clientID)",
+            {"clients": [{"client_id": "\(ServerDevices.clientID)",
                           "redirect_uris": ["http://127.0.0.1/callback"]}]}
             """
         try Data(settings.utf8).write(to: URL(filePath: configuration))

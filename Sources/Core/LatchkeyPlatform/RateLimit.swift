@@ -34,6 +34,12 @@ package struct RateLimit<Key: Hashable> {
 
     package mutating func forget(_ key: Key) { times[key] = nil }
 
+    /// Subtracts the last event of a key.
+    package mutating func withdraw(_ key: Key) {
+        times[key]?.removeLast()
+        if times[key]?.isEmpty == true { times[key] = nil }
+    }
+
     private mutating func forgetOldKeys(at now: ContinuousClock.Instant) {
         times = times.filter { _, times in times.contains { now - $0 < period } }
         // The search takes time in proportion to the number of keys, so it must be rare.

@@ -50,7 +50,6 @@ enum IdentitySchema {
         ) STRICT, WITHOUT ROWID;
         CREATE TABLE dpop_proof (
             digest BLOB PRIMARY KEY NOT NULL,
-            jkt TEXT NOT NULL,
             expires_at REAL NOT NULL
         ) STRICT, WITHOUT ROWID;
         CREATE TABLE authorization_code (
@@ -129,7 +128,6 @@ enum IdentitySchema {
         );
         CREATE TABLE dpop_proof (
             digest BYTEA PRIMARY KEY NOT NULL,
-            jkt TEXT NOT NULL,
             expires_at DOUBLE PRECISION NOT NULL
         );
         CREATE TABLE authorization_code (
@@ -181,7 +179,6 @@ enum IdentitySchema {
         CREATE INDEX offline_grant_expiry ON offline_grant (idle_expires_at);
         CREATE INDEX access_token_grant ON access_token (grant_id);
         CREATE INDEX access_token_expiry ON access_token (expires_at);
-        CREATE INDEX dpop_proof_key ON dpop_proof (jkt);
         CREATE INDEX dpop_proof_expiry ON dpop_proof (expires_at);
         CREATE INDEX authorization_code_expiry ON authorization_code (expires_at);
         CREATE INDEX authorization_code_user ON authorization_code (user_id);

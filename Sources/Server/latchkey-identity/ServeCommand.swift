@@ -16,10 +16,7 @@ struct ServeCommand: AsyncParsableCommand {
         discussion: """
             Prints one line of JSON on stdout when it is ready: {"endpoint":…,"clientID":…,"users":[…]}. Logs go to stderr.
 
-            Behind a proxy, set two members of the configuration: public_origin, the origin under which clients reach \
-            the server, and trusted_proxies, the IP addresses of proxies. The server takes a client's address from the \
-            last entry of X-Forwarded-For of these proxies. Without trusted_proxies all clients behind a proxy share \
-            the rate limits of one address.
+            Behind a proxy, set the member public_origin of the configuration: the origin under which clients reach the server.
             """)
 
     @Flag(help: "Serve a demonstration client and two users whose passwords are printed.")

@@ -26,6 +26,16 @@ struct RateLimitTests {
         #expect(answers == [true, true, false, true, false])
     }
 
+    @Test func `an event that is withdrawn does not count, and its key is not stored`() {
+        var limit = RateLimit<UInt32>(2, in: .seconds(60))
+        var answers = [1, 1].map { limit.admit($0, at: start) }
+        limit.withdraw(1)
+        answers += [1, 1].map { limit.admit($0, at: start) }
+        #expect(answers == [true, true, true, false])
+        for key: UInt32 in [1, 1, 2] { limit.withdraw(key) }
+        #expect(limit.keyCount == 0)
+    }
+
     @Test func `keys without recent events are not stored`() {
         var limit = RateLimit<UInt32>(1, in: .seconds(10))
         for key in 0..<100_000 {

@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    @Test func `the log names the registered values, a few times per minute`() async throws {
+    @Test func `the log names the registered values`() async throws {
         let log = RecordedLog()
         try await TestServer.run(
             { $0.clients[0].postLogoutRedirectURIs = ["http://127.0.0.1/bye"] }, logger: log.logger
@@ -69,11 +69,11 @@ import Testing
                 .get,
                 "/oauth2/end_session?client_id=app&post_logout_redirect_uri=https://a.example/")
             let other = AuthorizationParameters(more: ["redirect_uri": "https://a.example/\n"]).path
-            for _ in 1...20 { _ = try await server.send(.get, other) }
+            _ = try await server.send(.get, other)
         }
         let lines = log.text.split(separator: "\nnotice ")
         let refused = lines.filter { $0.contains("redirect_uri is not registered") }
-        #expect(refused.count == 9, "\(log.text)")
+        #expect(refused.count == 2, "\(log.text)")
         #expect(
             refused.contains { $0.contains("com.example.app://done") && $0.contains("a.example") })
         #expect(refused.contains { $0.contains("http://127.0.0.1/bye") })
@@ -250,30 +250,6 @@ import Testing
                 #expect(answer.status == 403)
                 #expect(browser.cookies[TestBrowser.sessionCookie] == nil)
             }
-        }
-    }
-
-    @Test func `wrong passwords and unknown users get the same response, and are throttled`()
-        async throws
-    {
-        try await TestServer.run { server in
-            let browser = TestBrowser(server: server)
-            for name in ["alice", "nobody"] {
-                for attempt in 1...LoginThrottle.failuresPerUserAndAddress {
-                    let answer = try await browser.loginToSettings(
-                        name, password: "wrong \(attempt)")
-                    #expect(answer.status == 403)
-                    #expect(answer.body.contains("The user name or the password is wrong."))
-                }
-                let throttled = try await browser.loginToSettings(name)
-                #expect(throttled.status == 429)
-                #expect(throttled.body.contains("Please wait 5 minutes"))
-            }
-            #expect(try await browser.loginToSettings("bob").status == 303)
-            _ = try await browser.post(
-                "/logout", ["csrf_token": browser.get("/settings").hiddenField("csrf_token")])
-            server.time.advance(by: 300)
-            #expect(try await browser.loginToSettings("alice").status == 303)
         }
     }
 

@@ -11,23 +11,6 @@ import Testing
 /// The errors of the biometric grant over HTTP, in the order in which deployed Authgear servers
 /// check them.
 @Suite("Biometric grant, error table") struct ErrorTableTests {
-    @Test func `row 1: too many requests from one address`() async throws {
-        try await TestServer.run {
-            $0.rateLimits.tokenPerAddress = 2
-        } body: { server in
-            for _ in 1...2 {
-                try await server.biometric("x", client: "nobody").expectRefusal(
-                    400, "invalid_client", "invalid client ID")
-            }
-            try await server.biometric("x", client: "nobody")
-                .expectRefusal(
-                    429, "x_rate_limited", "rate limit exceeded, please try again later.")
-            server.time.advance(by: 60)
-            try await server.biometric("x", client: "nobody").expectRefusal(
-                400, "invalid_client", "invalid client ID")
-        }
-    }
-
     @Test func `row 2: unknown client`() async throws {
         try await TestServer.run { server in
             try await server.biometric("", client: "nobody").expectRefusal(

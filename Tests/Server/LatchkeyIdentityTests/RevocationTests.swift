@@ -53,15 +53,11 @@ import Testing
 
     @Test func `the command revokes at a running server`() async throws {
         try await TemporaryDirectory.withDirectory { directory in
-            let (config, limits) = (
-                directory.path(of: "config.json"),
-                #""rate_limits": {"token_per_address": 1000, "challenge_per_address": 1000}"#
-            )
+            let config = directory.path(of: "config.json")
             try Data(
                 #"""
                 {"clients": [{"client_id": "app",
-                              "redirect_uris": ["http://127.0.0.1/callback", "\#(TestServer.siteRedirectURI)"]}],
-                 \#(limits)}
+                              "redirect_uris": ["http://127.0.0.1/callback", "\#(TestServer.siteRedirectURI)"]}]}
                 """#.utf8
             ).write(to: URL(filePath: config))
             let (database, storage) = try await IdentityProcess.storage(in: directory)

@@ -85,11 +85,11 @@ import Testing
             ("nonsense", ["the file is not valid JSON. Check its syntax"]),
             ("[]", ["the file is not a JSON object, but a list. Write at least: {"]),
             (
-                #"{"clients": [{"redirect_uri": "x"}], "rate_limits": {"token_per_address": "x"}, "attestaton": {}}"#,
+                #"{"clients": [{"redirect_uri": "x"}], "identity": {"biometric": {"disabled": "x"}}, "attestaton": {}}"#,
                 [
                     "attestaton: unknown member. Use one of: attestation, clients, ",
                     "clients.0.redirect_uri: unknown member. Use one of: ",
-                    "rate_limits.token_per_address: must be an integer, and is a text. Correct the configuration.",
+                    "identity.biometric.disabled: must be true or false, and is a text. Correct the configuration.",
                     "clients.0.client_id: must have 1 to 200 bytes, and has 0. ",
                     "clients.0.redirect_uris: no user can log in without a redirect address. ",
                 ]

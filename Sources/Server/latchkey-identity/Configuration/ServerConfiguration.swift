@@ -2,6 +2,7 @@ import FoundationEssentials
 import Latchkey
 import LatchkeyJOSE
 import LatchkeyRelyingParty
+import NIOCore
 
 /// The JSON file of `--config`. Every member except `clients` is optional.
 ///
@@ -10,16 +11,8 @@ import LatchkeyRelyingParty
 struct ServerConfiguration: Sendable, Codable {
     /// The origin under which clients reach the server through a proxy: `https://id.example.com`.
     var publicOrigin: String?
-    /// The IP addresses of the proxies that report the client's address in the last entry of
-    /// `X-Forwarded-For`. Such a proxy must append or set that entry itself (nginx:
-    /// `$proxy_add_x_forwarded_for`).
-    ///
-    /// Empty by default: then the client's address is the peer's, and all users behind one proxy
-    /// share its limits.
-    var trustedProxies: [String] = []
     var identity = Identity()
     var clients: [ClientConfiguration]
-    var rateLimits = RateLimits()
     /// Features that deployed Authgear servers lack.
     var extensions = Extensions()
     /// The algorithm that signs ID tokens: `ES256`, or `RS256` as on deployed Authgear servers.
@@ -40,15 +33,6 @@ struct ServerConfiguration: Sendable, Codable {
         var listEnabled = false
         /// Whether biometric login is off.
         var disabled = false
-    }
-
-    /// The limits of this process.
-    struct RateLimits: Sendable, Codable {
-        /// Requests to the token, locker and attestation endpoints, per address and minute.
-        var tokenPerAddress = 120
-        /// Challenges, per address and minute. A challenge expires after five minutes, so at most
-        /// five times as many are stored per address.
-        var challengePerAddress = 120
     }
 
     struct Extensions: Sendable, Codable {
@@ -89,7 +73,8 @@ extension ServerConfiguration {
 
         static func isLoopback(_ host: String) -> Bool {
             ["localhost", "::1", "[::1]"].contains(host)
-                || host.hasPrefix("127.") && IPAddress(host) != nil
+                || host.hasPrefix("127.")
+                    && (try? SocketAddress(ipAddress: host, port: 0)) != nil
         }
     }
 
@@ -152,7 +137,6 @@ extension ServerConfiguration {
         client.attestationRequire = ""
         var configuration = ServerConfiguration(clients: [client])
         configuration.publicOrigin = ""
-        configuration.trustedProxies = [""]
         var attestation = AttestationConfiguration()
         attestation.tpmAnchors = [""]
         attestation.pivAnchors = [""]
@@ -183,17 +167,6 @@ extension ServerConfiguration {
                 "Add attestation with trust anchors, or remove attestation_require.")
         }
         validateOrigin(&check, listener)
-        for (index, proxy) in trustedProxies.enumerated() {
-            check.require(
-                IPAddress(proxy) != nil, "trusted_proxies.\(index)",
-                "\(String(quoted: proxy, limit: 100)) is not an IP address")
-        }
-        for (name, limit) in [
-            ("rate_limits.token_per_address", rateLimits.tokenPerAddress),
-            ("rate_limits.challenge_per_address", rateLimits.challengePerAddress),
-        ] {
-            check.require(limit >= 1, name, "must be at least 1")
-        }
         attestation?.validate(clients, &check)
     }
 
@@ -214,12 +187,12 @@ extension ServerConfiguration {
             "public_origin", "\(String(quoted: publicOrigin, limit: 200)) is not an origin",
             "Write it as https://id.example.com, in lower case and without a path. Only a loopback address can have http."
         )
-        guard let listener, listener.isLoopback, isLocal, trustedProxies.isEmpty else { return }
+        guard let listener, listener.isLoopback, isLocal else { return }
         // This server has no TLS.
         let isOwnPort = (url?.port ?? (scheme == "http" ? 80 : 443)) == listener.port
         check.require(
             isOwnPort == (scheme == "http"), "public_origin",
             "the server listens at \(Origin.text(host: listener.host, port: listener.port)), not there",
-            "Correct it or --port, or name the proxy between them in trusted_proxies.")
+            "Correct it or --port.")
     }
 }

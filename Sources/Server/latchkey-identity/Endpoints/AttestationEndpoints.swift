@@ -31,9 +31,9 @@ struct AttestationEndpoints: Sendable {
     /// POST `…/activation`, body `{"ek_certificates": […], "attestation_key": "…"}`: answers 201
     /// with a message for the TPM.
     func begin(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        let user = try await user(request, context)
+        let user = try await user(request)
         let body = try await request.attestationMembers(
-            ["ek_certificates", "attestation_key"], context)
+            ["ek_certificates", "attestation_key"])
         guard
             let certificates = body["ek_certificates"]?.array?.map({
                 $0.string.flatMap { Base64URL.decode($0) }
@@ -57,8 +57,8 @@ struct AttestationEndpoints: Sendable {
     /// answer uses the activation up.
     func finish(_ request: Request, _ context: IdentityContext) async throws -> Response {
         let id = try context.parameters.require("id")
-        let user = try await user(request, context)
-        let body = try await request.attestationMembers(["secret"], context)
+        let user = try await user(request)
+        let body = try await request.attestationMembers(["secret"])
         guard let secret = body["secret"]?.string.flatMap({ Base64URL.decode($0) }) else {
             throw OAuthError.invalidRequest("secret is not base64url")
         }
@@ -80,10 +80,10 @@ struct AttestationEndpoints: Sendable {
     /// POST `…/approval-key`, body `{"challenge": "…", "attestation": {…}}`: answers 200 with
     /// `{"name": "…"}`. Requires the administrators' token.
     func enrolApprovalKey(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        guard try await user(request, context) == Self.administrator else {
+        guard try await user(request) == Self.administrator else {
             throw OAuthError.insufficientScope("of an administrator")
         }
-        let body = try await request.attestationMembers(["challenge", "attestation"], context)
+        let body = try await request.attestationMembers(["challenge", "attestation"])
         guard let challenge = body["challenge"]?.string, let statement = body["attestation"] else {
             throw OAuthError.invalidRequest("challenge is not a string")
         }
@@ -99,8 +99,7 @@ struct AttestationEndpoints: Sendable {
 
     /// The ID of the user whose bearer token with full access the request has, or
     /// ``administrator``.
-    private func user(_ request: Request, _ context: IdentityContext) async throws -> String {
-        try services.tokenLimit.require(context.network)
+    private func user(_ request: Request) async throws -> String {
         if let token = request.accessToken, !token.isBound,
             attestation.isAdministrator(token.text)
         {
@@ -118,12 +117,10 @@ struct AttestationEndpoints: Sendable {
 
 extension Request {
     /// Reads a JSON object that has these members and no other.
-    fileprivate func attestationMembers(
-        _ names: [String], _ context: IdentityContext
-    ) async throws -> [String: JSONValue] {
+    fileprivate func attestationMembers(_ names: [String]) async throws -> [String: JSONValue] {
         let body: [String: JSONValue]
         do {
-            body = try await jsonObject(context)
+            body = try await jsonObject()
         } catch let error as APIError {
             throw OAuthError.invalidRequest(error.message)
         }

@@ -39,14 +39,14 @@ struct AuthorizeEndpoint: Sendable {
     }
 
     func submit(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        let form = try await request.fields(context)
+        let form = try await request.fields()
         guard form.isOfPage else { return .seeOther("/oauth2/authorize?" + form.query) }
         return try await answering(request) { authorization, cookies in
             guard services.forms.accepts(form, cookies, for: .authorize) else {
                 return page(authorization, request, cookies, problem: .expired)
             }
             switch try await login.check(
-                form, cookies, context: context, pinnedUserID: authorization.pinnedUserID)
+                form, context: context, pinnedUserID: authorization.pinnedUserID)
             {
             case .failure(let problem):
                 return page(
@@ -55,11 +55,9 @@ struct AuthorizeEndpoint: Sendable {
                 // Only a login on this page continues a session: an earlier session of the browser
                 // does not show that the user is present.
                 let continued = try await services.grants.continued(by: authorization, of: user)
-                let response = login.remember(
-                    user,
-                    try await redirect(
-                        authorization, user: user, authTime: services.clock.timestamp,
-                        continuing: continued))
+                let response = try await redirect(
+                    authorization, user: user, authTime: services.clock.timestamp,
+                    continuing: continued)
                 return authorization.suppressesSession
                     ? response : try await login.start(user, cookies, response)
             }

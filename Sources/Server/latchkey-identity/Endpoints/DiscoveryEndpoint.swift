@@ -95,12 +95,7 @@ struct ChallengeEndpoint: Sendable {
     let services: IdentityServices
 
     func issue(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        if let seconds = services.challengeLimit.admit(context.network) {
-            var refusal = try APIError.rateLimited.response()
-            refusal.headers[.retryAfter] = String(seconds)
-            return refusal
-        }
-        let purpose = try purpose(in: try await request.jsonObject(context))
+        let purpose = try purpose(in: try await request.jsonObject())
         let challenge = try await services.challenges.issue(purpose)
         return try .json([
             "result": [

@@ -39,9 +39,9 @@ struct LockerEndpoints: Sendable {
 
     /// POST: enrols the device that signed the assertion.
     func enrol(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        let session = try await session(request, context)
+        let session = try await session(request)
         try requireFreshAuthentication(session)
-        let (assertion, attestation) = try await attested(request, context, ["assertion"]) {
+        let (assertion, attestation) = try await attested(request, ["assertion"]) {
             texts in
             try LockerRequest(texts[0])
         }
@@ -68,10 +68,10 @@ struct LockerEndpoints: Sendable {
     /// countersigned it.
     func enableEasyAccess(_ request: Request, _ context: IdentityContext) async throws -> Response {
         let id = try context.parameters.require("id")
-        let session = try await session(request, context)
+        let session = try await session(request)
         try requireFreshAuthentication(session)
         let (signed, attestation) = try await attested(
-            request, context, ["assertion", "device_signature"]
+            request, ["assertion", "device_signature"]
         ) { texts in
             (
                 assertion: try LockerRequest(texts[0]),
@@ -94,7 +94,7 @@ struct LockerEndpoints: Sendable {
     func disableEasyAccess(_ request: Request, _ context: IdentityContext) async throws -> Response
     {
         let id = try context.parameters.require("id")
-        let session = try await session(request, context)
+        let session = try await session(request)
         let kid = request.queryFields?["kid"].flatMap(KeyID.init)
         guard kid != nil || (request.uri.query ?? "").isEmpty else {
             throw OAuthError.invalidRequest("kid is not a valid key name")
@@ -117,9 +117,8 @@ struct LockerEndpoints: Sendable {
     func disableEasyAccessByDevice(_ request: Request, _ context: IdentityContext) async throws
         -> Response
     {
-        try services.tokenLimit.require(context.network)
         let id = try context.parameters.require("id")
-        let assertion = try await request.lockerAssertion(context)
+        let assertion = try await request.lockerAssertion()
         let enrolment = try await locker.verifier.verifyDevice(
             assertion, for: .easyAccessDisable, audience: services.issuer, enrolmentID: id)
         try await locker.removeEasyAccessKeys(named: assertion.easyAccessKeyID, of: enrolment)
@@ -131,14 +130,14 @@ struct LockerEndpoints: Sendable {
     /// POST `…/level-shares`: releases the shares to the device after its user was authenticated.
     func levelShares(_ request: Request, _ context: IdentityContext) async throws -> Response {
         let id = try context.parameters.require("id")
-        let session = try await session(request, context)
+        let session = try await session(request)
         let beganHere =
             session.grant.amr == .easyAccess && session.grant.enrolmentID == id
             && authenticationAge(of: session) <= Double(Self.maximumAuthenticationAge)
         guard session.grant.isStrong || beganHere else {
             throw OAuthError.insufficientUserAuthentication()
         }
-        let assertion = try await request.lockerAssertion(context)
+        let assertion = try await request.lockerAssertion()
         let enrolment = try await locker.verifier.verifyDevice(
             assertion, for: .levelShares, audience: services.issuer, enrolmentID: id)
         let permitted = try await services.grants.permit(enrolment, in: session)
@@ -152,9 +151,8 @@ struct LockerEndpoints: Sendable {
     /// created with it. The device gives up its own keys, so that its user stays logged in. Requires no session, accepts an assertion at any time, and succeeds when
     /// repeated.
     func revoke(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        try services.tokenLimit.require(context.network)
         let id = try context.parameters.require("id")
-        let assertion = try await request.lockerAssertion(context)
+        let assertion = try await request.lockerAssertion()
         if let enrolment = try await locker.verifier.verifyRevocation(
             assertion, audience: services.issuer, enrolmentID: id)
         {
@@ -165,10 +163,7 @@ struct LockerEndpoints: Sendable {
     }
 
     /// The session of the request's bearer token, which must have full access.
-    private func session(_ request: Request, _ context: IdentityContext) async throws
-        -> Session
-    {
-        try services.tokenLimit.require(context.network)
+    private func session(_ request: Request) async throws -> Session {
         guard let session = try await services.session(of: request) else { throw Self.noSession }
         guard session.grant.hasFullAccess else {
             throw OAuthError.insufficientScope(Scope.fullAccess)
@@ -179,14 +174,12 @@ struct LockerEndpoints: Sendable {
     /// Reads strings from the body, and the member `attestation`, an object, if the server supports
     /// attestation.
     private func attested<Value>(
-        _ request: Request, _ context: IdentityContext, _ names: [String],
-        _ read: ([String]) throws -> Value
+        _ request: Request, _ names: [String], _ read: ([String]) throws -> Value
     ) async throws -> (Value, attestation: Data?) {
         let isSupported = services.attestation != nil
         let members = try await request.lockerMembers(
             names,
             names.count == 1 ? "the member assertion, a string" : LockerEndpoints.countersigned,
-            context,
             optional: isSupported ? "attestation" : nil)
         return (try read(members.texts), members.optional)
     }
@@ -232,21 +225,20 @@ struct LockerEndpoints: Sendable {
 
 extension Request {
     /// Reads the assertion from the body, a JSON object with the member `assertion` and no other.
-    fileprivate func lockerAssertion(_ context: IdentityContext) async throws -> LockerRequest {
+    fileprivate func lockerAssertion() async throws -> LockerRequest {
         try LockerRequest(
-            await lockerMembers(["assertion"], "the member assertion, a string", context).texts[0])
+            await lockerMembers(["assertion"], "the member assertion, a string").texts[0])
     }
 
     /// Reads the values of a JSON object that has these members and no other.
     ///
     /// - Parameter optional: The name of a member that may be present, an object.
     fileprivate func lockerMembers(
-        _ names: [String], _ description: String, _ context: IdentityContext,
-        optional: String? = nil
+        _ names: [String], _ description: String, optional: String? = nil
     ) async throws -> (texts: [String], optional: Data?) {
         let body: [String: JSONValue]
         do {
-            body = try await jsonObject(context)
+            body = try await jsonObject()
         } catch let error as APIError {
             throw OAuthError.invalidRequest(error.message)
         }

@@ -13,7 +13,6 @@ struct SessionEndpoints: Sendable {
     /// GET or POST `/oauth2/userinfo` (OpenID Connect Core section 5.3): the claims that all
     /// Authgear SDKs require, and the user name.
     func userInfo(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        try limitProofs(request, context)
         guard let session = try await services.session(of: request, acceptsBearer: true) else {
             throw OAuthError(status: 401, "invalid_grant", "invalid session")
         }
@@ -37,7 +36,7 @@ struct SessionEndpoints: Sendable {
     /// The field `client_id` may be missing, as Authgear's apps send none. A bound token needs no
     /// proof: who finds one must be able to end its session.
     func revoke(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        let form = try await request.form(context)
+        let form = try await request.form()
         guard let token = form["token"] else {
             throw OAuthError.invalidRequest("token is required")
         }
@@ -55,12 +54,11 @@ struct SessionEndpoints: Sendable {
     ///
     /// Answers `IdentityNotFound` for another user's identity, as for one that does not exist.
     func removeBiometric(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        try limitProofs(request, context)
         guard
             let session = try await services.session(of: request),
             session.grant.managesDevices
         else { throw APIError.unauthorized }
-        let body = try await request.jsonObject(context)
+        let body = try await request.jsonObject()
         guard body.count == 1, let text = body["kid"]?.string else {
             throw APIError.validationFailed(["location": "/kid", "kind": "required"])
         }
@@ -70,12 +68,6 @@ struct SessionEndpoints: Sendable {
         else { throw APIError.identityNotFound }
         context.logger.notice("biometric identity removed", metadata: ["identity": "\(device.id)"])
         return .empty()
-    }
-
-    /// Counts a request with a proof as a request for a token. The signature is verified before the
-    /// token is known, and anyone can make one.
-    private func limitProofs(_ request: Request, _ context: IdentityContext) throws {
-        if !request.proofs.isEmpty { try services.tokenLimit.require(context.network) }
     }
 }
 
@@ -112,7 +104,7 @@ struct EndSessionEndpoint: Sendable {
     }
 
     func submit(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        let form = try await request.fields(context)
+        let form = try await request.fields()
         // An app's request by POST (section 2) continues by GET, with this server's cookies.
         guard form.isOfPage else { return .seeOther("/oauth2/end_session?" + form.query) }
         let cookies = services.cookies(of: request)

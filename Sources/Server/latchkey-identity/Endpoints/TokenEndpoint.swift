@@ -18,10 +18,7 @@ struct TokenEndpoint: Sendable {
     let services: IdentityServices
 
     func exchange(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        if let seconds = services.tokenLimit.admit(context.network) {
-            throw OAuthError.rateLimited(retryAfter: seconds)
-        }
-        let form = try await request.form(context)
+        let form = try await request.form()
         let client = try request.client(form, services)
         guard let name = form["grant_type"] else {
             throw OAuthError.invalidRequest("grant_type is required")

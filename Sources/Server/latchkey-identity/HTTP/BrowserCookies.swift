@@ -9,9 +9,6 @@ struct BrowserCookies: Sendable {
     enum Name: String {
         case session = "latchkey_session"
         case form = "latchkey_form"
-        /// Of a browser in which a user has logged in before. It permits nothing: it only selects
-        /// the count of wrong passwords (``LoginThrottle``).
-        case browser = "latchkey_browser"
 
         /// The cookie's name. The prefix prevents other hosts of the domain from setting the cookie
         /// (RFC 6265bis section 4.1.3.2). Browsers accept the prefix over https only.
@@ -19,7 +16,6 @@ struct BrowserCookies: Sendable {
     }
 
     let session: String?
-    let browser: String?
     /// The cookie of the browser's forms, or a new one.
     let form: String
     /// Whether the browser does not have ``form`` yet.
@@ -28,7 +24,6 @@ struct BrowserCookies: Sendable {
     init(_ request: Request, isSecure: Bool) {
         let cookies = request.cookies
         session = cookies[Name.session.text(isSecure: isSecure)]?.value
-        browser = cookies[Name.browser.text(isSecure: isSecure)]?.value
         // Ignores a value that this server did not create, so that an attacker cannot choose the
         // form token.
         let known = cookies[Name.form.text(isSecure: isSecure)]?.value
@@ -112,31 +107,6 @@ struct FormGuard: Sendable {
         guard let code = form["csrf_token"].flatMap(Base64URL.decode) else { return false }
         return HMAC<SHA256>.isValidAuthenticationCode(
             code, authenticating: Self.message(cookies, purpose), using: key)
-    }
-
-    /// Seconds in which a browser keeps its ID.
-    static let browserLifetime = 365 * 86_400
-
-    /// A cookie for a browser in which the user has logged in: a random ID, and its MAC for the user.
-    func newBrowser(of userID: String) -> String {
-        let id = OpaqueToken.alphanumeric()
-        let code = HMAC<SHA256>.authenticationCode(
-            for: Self.browserMessage(id, userID), using: key)
-        return "\(id).\(Base64URL.encode(Data(code)))"
-    }
-
-    /// The ID of a browser in which the user has logged in before; nil for another browser.
-    func browser(_ cookies: BrowserCookies, of userID: String) -> String? {
-        let parts = cookies.browser?.split(separator: ".") ?? []
-        guard parts.count == 2, let code = Base64URL.decode(parts[1]),
-            HMAC<SHA256>.isValidAuthenticationCode(
-                code, authenticating: Self.browserMessage(String(parts[0]), userID), using: key)
-        else { return nil }
-        return String(parts[0])
-    }
-
-    private static func browserMessage(_ id: String, _ userID: String) -> Data {
-        Data("browser\n\(id)\n\(userID)".utf8)
     }
 
     private static func message(_ cookies: BrowserCookies, _ purpose: Purpose) -> Data {

@@ -64,15 +64,18 @@ struct FormFields: Sendable {
 }
 
 extension Request {
+    /// The maximum length of a body in bytes.
+    private static let maximumBody = 65_536
+
     /// The fields of the URL's query; nil if the query is malformed.
     var queryFields: FormFields? { FormFields(uri.query ?? "") }
 
     /// Reads the form in the body of a request to the token endpoint or of a page's form.
     ///
-    /// - Throws: As ``fields(_:)``; ``OAuthError`` also if a field is repeated (RFC 6749 section
+    /// - Throws: As ``fields()``; ``OAuthError`` also if a field is repeated (RFC 6749 section
     ///   3.2).
-    func form(_ context: IdentityContext) async throws -> FormFields {
-        let fields = try await fields(context)
+    func form() async throws -> FormFields {
+        let fields = try await fields()
         if let name = fields.repeatedField {
             throw OAuthError.invalidRequest("\(name) is repeated")
         }
@@ -83,12 +86,12 @@ extension Request {
     ///
     /// - Throws: ``OAuthError`` if the body is not a form; `NIOTooManyBytesError` if it is too
     ///   long.
-    func fields(_ context: IdentityContext) async throws -> FormFields {
+    func fields() async throws -> FormFields {
         let type = headers[.contentType]?.split(separator: ";").first.map { $0.lowercased() }
         guard type == "application/x-www-form-urlencoded" else {
             throw OAuthError.invalidRequest("the body is not application/x-www-form-urlencoded")
         }
-        let body = try await body.collect(upTo: context.maxUploadSize)
+        let body = try await body.collect(upTo: Self.maximumBody)
         guard let fields = FormFields(String(buffer: body)) else {
             throw OAuthError.invalidRequest("the body is not a form")
         }
@@ -115,7 +118,7 @@ extension Request {
     /// Reads the JSON object in the body.
     ///
     /// - Throws: ``APIError``; `NIOTooManyBytesError` if the body is too long.
-    func jsonObject(_ context: IdentityContext) async throws -> [String: JSONValue] {
+    func jsonObject() async throws -> [String: JSONValue] {
         let type = headers[.contentType]?.lowercased().split(separator: ";").map {
             $0.drop { $0 == " " }
         }
@@ -124,7 +127,7 @@ extension Request {
         else {
             throw APIError.invalidContentType
         }
-        let body = try await body.collect(upTo: context.maxUploadSize)
+        let body = try await body.collect(upTo: Self.maximumBody)
         guard
             let object = try? ReceivedJSON.decode(
                 [String: JSONValue].self, from: Data(body.readableBytesView),

@@ -35,11 +35,8 @@ enum IdentityServer {
         if let nonces = services.dpop.nonces {
             router.add(middleware: NonceMiddleware(nonces: nonces))
         }
-        router.add(middleware: RefusalMiddleware(clock: services.clock))
+        router.add(middleware: RefusalMiddleware())
         router.add(middleware: HostMiddleware(origin: services.origin))
-        router.add(
-            middleware: ClientAddressMiddleware(
-                trustedProxies: services.configuration.trustedProxies))
 
         let discovery = DiscoveryEndpoint(services: services)
         router.get("/.well-known/openid-configuration", use: discovery.document)
@@ -83,7 +80,7 @@ enum IdentityServer {
     }
 }
 
-/// The stores, limits and settings that the endpoints share.
+/// The stores and settings that the endpoints share.
 struct IdentityServices: Sendable {
     let configuration: ServerConfiguration
     let database: any SQLDatabase
@@ -103,9 +100,6 @@ struct IdentityServices: Sendable {
     let dpop: DPoPVerifier
     let signer: IDTokenSigner
     let forms: FormGuard
-    let throttle: LoginThrottle
-    let tokenLimit: RequestCounts
-    let challengeLimit: RequestCounts
 
     init(
         _ configuration: ServerConfiguration, database: any SQLDatabase, hasher: PasswordHasher,
@@ -142,10 +136,6 @@ struct IdentityServices: Sendable {
         dpop = DPoPVerifier(
             nonces: try nonceKey.map { try DPoPNonces(key: $0, clock: clock) }, clock: clock)
         forms = FormGuard(key: try await secrets.value("form guard") { .random(32) })
-        throttle = LoginThrottle(clock: clock)
-        let limits = configuration.rateLimits
-        tokenLimit = RequestCounts(limit: limits.tokenPerAddress, per: 60, clock: clock)
-        challengeLimit = RequestCounts(limit: limits.challengePerAddress, per: 60, clock: clock)
     }
 
     /// The server's origin, the `iss` of its tokens.
@@ -157,25 +147,7 @@ struct IdentityServices: Sendable {
     }
 }
 
-/// A request's client address.
-struct IdentityContext: RequestContext {
-    var coreContext: CoreRequestContextStorage
-    /// The client's address without its port: the peer's, or the one that a trusted proxy reported
-    /// (``ClientAddressMiddleware``).
-    var address: String
-    /// The client's network. Limits per address count requests by network.
-    var network: String { IPAddress(address)?.network ?? address }
-
-    /// The maximum length of a request's body in bytes.
-    var maxUploadSize: Int { 65_536 }
-
-    init(source: ApplicationRequestContextSource) {
-        coreContext = CoreRequestContextStorage(source: source)
-        address =
-            source.channel.remoteAddress?.ipAddress.flatMap(IPAddress.init)?.description
-            ?? "unknown"
-    }
-}
+typealias IdentityContext = BasicRequestContext
 
 /// The rest of the chain of middleware.
 typealias Next = @concurrent (Request, IdentityContext) async throws -> Response

@@ -8,11 +8,6 @@ import NIOCore
 /// Turns the error that an endpoint throws into a response, and adds the headers that all responses
 /// have.
 struct RefusalMiddleware: RouterMiddleware {
-    /// The lines of the log that any browser can cause, per network.
-    private let logLimit: RequestCounts
-
-    init(clock: WallClock) { logLimit = RequestCounts(limit: 10, per: 60, clock: clock) }
-
     @concurrent
     func handle(_ request: Request, context: IdentityContext, next: Next) async throws -> Response {
         var response = try await answer(request, context: context, next: next)
@@ -50,7 +45,7 @@ struct RefusalMiddleware: RouterMiddleware {
             log("attestation refused", error, context)
             return try .refusal(error.oauthError, of: request)
         } catch let error as UnregisteredValue {
-            if logLimit.admit(context.network) == nil { error.log(context) }
+            error.log(context)
             return error.page.response(status: .badRequest)
         } catch let error as APIError {
             var response = try error.response()
@@ -97,7 +92,6 @@ struct RefusalMiddleware: RouterMiddleware {
     ) {
         var metadata: Logger.Metadata = [
             "code": "\(error.code.rawValue)", "detail": "\(error.detail)",
-            "address": "\(context.address)",
         ]
         if let kid = error.keyID { metadata["kid"] = "\(kid)" }
         context.logger.notice(message, metadata: metadata)
@@ -167,8 +161,6 @@ struct APIError: Error, Sendable, Encodable {
     static let unauthorized = APIError(
         name: "Unauthorized", reason: "Unauthorized", message: "a valid session is required",
         code: 401)
-    static let rateLimited = APIError(
-        name: "TooManyRequest", reason: "RateLimited", message: "request rate limited", code: 429)
     static let invalidGrant = APIError(
         name: "Forbidden", reason: "InvalidGrant", message: "invalid refresh token", code: 403)
     static let identityNotFound = APIError(
@@ -220,11 +212,4 @@ extension OAuthError {
     static let temporarilyUnavailable = OAuthError(
         503, "temporarily_unavailable", "the server cannot answer now, please try again later",
         retryAfter: 1)
-
-    /// There were too many requests, with the words of deployed Authgear servers.
-    static func rateLimited(retryAfter: Int? = nil) -> OAuthError {
-        OAuthError(
-            429, "x_rate_limited", "rate limit exceeded, please try again later.",
-            retryAfter: retryAfter)
-    }
 }

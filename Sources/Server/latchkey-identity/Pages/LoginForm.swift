@@ -1,14 +1,21 @@
 import Hummingbird
+import LatchkeyPlatform
 import Logging
+import Synchronization
 
 /// The form with a user name and a password, on the authorization and the settings pages.
-struct LoginForm: Sendable {
+///
+/// An attacker can keep a user out with ``maximumFailures`` wrong passwords every five minutes.
+final class LoginForm: Sendable {
+    /// The maximum number of wrong passwords for one user name in five minutes, in this process.
+    static let maximumFailures = 10
+
     /// The reason why a login failed.
     enum Problem: Error {
         case expired
         case wrongPassword
         case wrongUser
-        case throttled(seconds: Int)
+        case throttled
         /// Too many passwords wait for their check.
         case busy
 
@@ -23,7 +30,7 @@ struct LoginForm: Sendable {
         /// Seconds until the user can try again; nil for at once.
         var retryAfter: Int? {
             switch self {
-            case .throttled(let seconds): seconds
+            case .throttled: 300
             case .busy: PasswordHasher.retryAfter
             default: nil
             }
@@ -35,62 +42,47 @@ struct LoginForm: Sendable {
             case .wrongPassword: "The user name or the password is wrong."
             case .wrongUser:
                 "This device is set up for another account. Log in with that one, or disable biometric login in the app first."
-            case .throttled(let seconds):
-                "There were too many attempts. Please wait \(Self.minutes(seconds)) and try again."
+            case .throttled: "There were too many attempts. Please wait 5 minutes and try again."
             case .busy: "The server is busy. Please try again in a few seconds."
             }
         }
-
-        private static func minutes(_ seconds: Int) -> String {
-            let minutes = max(1, (seconds + 59) / 60)
-            return minutes == 1 ? "1 minute" : "\(minutes) minutes"
-        }
     }
 
-    let services: IdentityServices
+    private let services: IdentityServices
+    /// Only names whose password was checked are stored, so that the time of a check limits their
+    /// number.
+    private let failures = Mutex(RateLimit<String>(maximumFailures, in: .seconds(300)))
+
+    init(services: IdentityServices) { self.services = services }
 
     /// Checks a user name and a password.
     ///
     /// - Parameter pinnedUserID: The only user who may log in; nil for any.
     func check(
-        _ form: FormFields, _ cookies: BrowserCookies, context: IdentityContext,
-        pinnedUserID: String? = nil
+        _ form: FormFields, context: IdentityContext, pinnedUserID: String? = nil
     ) async throws -> Result<User, Problem> {
         guard
             let username = form["username"], UserStore.isValid(username: username),
             let password = form["password"], password.utf8.count <= 256
         else { return .failure(.wrongPassword) }
         let found = try await services.users.user(named: username)
-        let attempt = LoginThrottle.Attempt(
-            username: username, network: context.network,
-            browser: found.flatMap { services.forms.browser(cookies, of: $0.id) })
-        if let seconds = services.throttle.begin(attempt) {
-            return .failure(.throttled(seconds: seconds))
-        }
+        let name = User.key(username)
+        // Counted before the check, so that parallel attempts do not exceed the limit.
+        guard failures.withLock({ $0.admit(name, at: .now) }) else { return .failure(.throttled) }
         let user: User?
         do {
             user = try await services.users.authenticate(found, password: password)
         } catch is PasswordHasher.Busy {
-            services.throttle.withdraw(attempt)
+            failures.withLock { $0.withdraw(name) }
             return .failure(.busy)
         }
         guard let user else {
-            context.logger.notice("login failed", metadata: ["address": "\(context.address)"])
+            context.logger.notice("login failed")
             return .failure(.wrongPassword)
         }
-        services.throttle.succeeded(attempt)
+        failures.withLock { $0.forget(name) }
         guard pinnedUserID == nil || pinnedUserID == user.id else { return .failure(.wrongUser) }
         return .success(user)
-    }
-
-    /// Remembers in the browser that the user has logged in.
-    func remember(_ user: User, _ response: Response) -> Response {
-        var response = response
-        response.setCookie(
-            services.cookie(
-                .browser, services.forms.newBrowser(of: user.id),
-                maxAge: FormGuard.browserLifetime))
-        return response
     }
 
     /// Starts a session of the browser and sets its cookie in the response.

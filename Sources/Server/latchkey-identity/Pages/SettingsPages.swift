@@ -16,22 +16,21 @@ struct SettingsPages: Sendable {
     }
 
     func submitLogin(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        let form = try await request.form(context)
+        let form = try await request.form()
         let cookies = services.cookies(of: request)
         guard services.forms.accepts(form, cookies, for: .login) else {
             return loginPage(cookies, problem: .expired)
         }
-        switch try await login.check(form, cookies, context: context) {
+        switch try await login.check(form, context: context) {
         case .failure(let problem):
             return loginPage(cookies, username: form["username"], problem: problem)
         case .success(let user):
-            return try await login.start(
-                user, cookies, login.remember(user, .seeOther("/settings")))
+            return try await login.start(user, cookies, .seeOther("/settings"))
         }
     }
 
     func logout(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        let form = try await request.form(context)
+        let form = try await request.form()
         let cookies = services.cookies(of: request)
         guard services.forms.accepts(form, cookies, for: .settings) else { return forgery }
         return try await services.logOut(cookies, Page.loggedOut.response())
@@ -114,7 +113,7 @@ struct SettingsPages: Sendable {
     private func revoke(
         _ list: DeviceList, _ event: Logger.Message, _ request: Request, _ context: IdentityContext
     ) async throws -> Response {
-        let form = try await request.form(context)
+        let form = try await request.form()
         let cookies = services.cookies(of: request)
         guard let session = try await services.session(cookies) else { return .seeOther("/login") }
         guard services.forms.accepts(form, cookies, for: .settings) else { return forgery }

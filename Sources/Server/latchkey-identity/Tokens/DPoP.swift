@@ -34,8 +34,7 @@ enum Possession: Sendable {
     /// Checks the proof, and records its use. A grant that began without a key stays unbound,
     /// whatever the request proves.
     ///
-    /// - Throws: ``DPoPError``, or ``OAuthError`` if the key has used too many proofs. Let the
-    ///   transaction fail.
+    /// - Throws: ``DPoPError``. Let the transaction fail.
     func check(_ grant: LoginGrant, in database: any SQLConnection) throws {
         guard case .key(let proof) = self, let key = grant.keyThumbprint else { return }
         guard let proof else { throw DPoPError(.missing, "the session is bound to a key") }
@@ -47,18 +46,11 @@ enum Possession: Sendable {
 }
 
 extension DPoPProof {
-    /// The maximum number of stored proofs of one key. A proof is stored until it is too old: for
-    /// about five minutes, at most ten.
-    static let maximumPerKey = 1000
-
     fileprivate func recordUse(in database: any SQLConnection) throws {
-        let count = try database.row(
-            "SELECT count(*) AS count FROM dpop_proof WHERE jkt = \(thumbprint)")?.integer("count")
-        guard count ?? 0 < Self.maximumPerKey else { throw OAuthError.rateLimited() }
         let inserted = try database.execute(
             """
-            INSERT INTO dpop_proof (digest, jkt, expires_at)
-            VALUES (\(digest), \(thumbprint), \(expiresAt)) ON CONFLICT (digest) DO NOTHING
+            INSERT INTO dpop_proof (digest, expires_at)
+            VALUES (\(digest), \(expiresAt)) ON CONFLICT (digest) DO NOTHING
             """)
         guard inserted == 1 else { throw DPoPError(.replayed, "the proof was used before") }
         // The row is deleted by the database's clock, which may be ahead of this server's.

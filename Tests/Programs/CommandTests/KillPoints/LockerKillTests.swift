@@ -9,7 +9,7 @@ import Testing
     .timeLimit(.minutes(15)))
 struct LockerKillTests {
     private func withMachine(_ body: (Machine) async throws -> Void) async throws {
-        try await Machine.withServer(hasRateLimits: false) { machine in
+        try await Machine.withServer { machine in
             try await machine.require("vault", "store", "plain", input: "bystander")
             try await body(machine)
         }

@@ -10,7 +10,7 @@ import Testing
 struct LoginKillTests {
     /// A machine before the first login, with a vault that the command does not change.
     private func withMachine(_ body: (Machine) async throws -> Void) async throws {
-        try await Machine.withServer(hasRateLimits: false) { machine in
+        try await Machine.withServer { machine in
             try await machine.require("vault", "store", "plain", input: "bystander")
             try await body(machine)
         }

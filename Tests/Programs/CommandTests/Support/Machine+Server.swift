@@ -6,11 +6,11 @@ extension Machine {
     /// Runs `body` with an identity server and a machine with the test's software TPM and a
     /// scripted browser.
     static func withServer<R: Sendable>(
-        hasRateLimits: Bool = true, _ body: (Machine) async throws -> R
+        _ body: (Machine) async throws -> R
     ) async throws -> R {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         return try await IdentityProcess.withRunning(
-            database: machine.directory.path(of: "identity.sqlite"), hasRateLimits: hasRateLimits
+            database: machine.directory.path(of: "identity.sqlite")
         ) { server in
             try await body(machine.at(server))
         }

@@ -117,12 +117,8 @@ import Testing
                 let client: [String: JSONValue] = [
                     "client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"],
                 ].merging(change.client) { $1 }
-                let limits: JSONValue = [
-                    "token_per_address": 100_000, "challenge_per_address": 100_000,
-                ]
                 let json: [String: JSONValue] = [
                     "attestation": .object(attestation), "clients": [.object(client)],
-                    "rate_limits": limits,
                 ]
                 try CanonicalJSON.encode(json).write(to: URL(filePath: config))
                 let process = try await IdentityProcess(

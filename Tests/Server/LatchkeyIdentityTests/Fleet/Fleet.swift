@@ -27,12 +27,10 @@ actor Fleet {
         let directory = try TemporaryDirectory()
         self.directory = directory
         let configuration = directory.path(of: "config.json")
-        // The limits are those of one user behind one address.
         try Data(
             """
             {"clients": [{"client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]}],
-             "public_origin": "\(Self.origin)",
-             "rate_limits": {"token_per_address": 1000000, "challenge_per_address": 1000000}}
+             "public_origin": "\(Self.origin)"}
             """.utf8
         ).write(to: URL(filePath: configuration))
         arguments = [

@@ -174,37 +174,4 @@ import Testing
             .expectRefusal(400, "invalid_client", "invalid client ID")
         }
     }
-
-    @Test func `a rate-limited request is told when to retry`() async throws {
-        try await TestServer.run {
-            $0.rateLimits.tokenPerAddress = 2
-        } body: { server in
-            func send() async throws -> Answer {
-                try await server.post(
-                    "\(TestServer.lockerPath)/x/revoke", json: #"{"assertion":"x"}"#)
-            }
-            for _ in 1...2 { try await send().expectNotAccepted() }
-            server.time.advance(by: 20)
-            let refused = try await send()
-            try refused.expectRefusal(429, "rate_limited", "there were too many requests")
-            #expect(refused.headers[.retryAfter] == "40")
-            try await server.disableEasyAccess("x", bearer: nil)
-                .expectRefusal(429, "rate_limited", "there were too many requests")
-            server.time.advance(by: 40)
-            try await send().expectNotAccepted()
-        }
-    }
-
-    @Test func `a rate-limited token request is told when to retry`() async throws {
-        try await TestServer.run {
-            $0.rateLimits.tokenPerAddress = 1
-        } body: { server in
-            let form = ["client_id": "nobody"]
-            _ = try await server.post("/oauth2/token", form: form)
-            let refused = try await server.post("/oauth2/token", form: form)
-            try refused.expectRefusal(
-                429, "x_rate_limited", "rate limit exceeded, please try again later.")
-            #expect(refused.headers[.retryAfter] == "60")
-        }
-    }
 }

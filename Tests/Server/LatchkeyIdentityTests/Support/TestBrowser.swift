@@ -10,8 +10,6 @@ final class TestBrowser {
 
     let server: TestServer
     var cookies: [String: String] = [:]
-    /// The address that a proxy reports; nil without a proxy.
-    var address: String?
 
     init(server: TestServer) {
         self.server = server
@@ -56,11 +54,8 @@ final class TestBrowser {
     }
 
     private var cookieHeader: HTTPFields {
-        var fields: HTTPFields =
-            cookies.isEmpty
+        cookies.isEmpty
             ? [:] : [.cookie: cookies.map { "\($0.key)=\($0.value)" }.joined(separator: "; ")]
-        if let address, let name = HTTPField.Name("X-Forwarded-For") { fields[name] = address }
-        return fields
     }
 
     private func remember(_ answer: Answer) -> Answer {

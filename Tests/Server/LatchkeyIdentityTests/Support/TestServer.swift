@@ -32,16 +32,13 @@ struct TestServer: Sendable {
 
     /// A configuration with one client, `app`.
     static var configuration: ServerConfiguration {
-        var configuration = ServerConfiguration(clients: [
+        ServerConfiguration(clients: [
             ClientConfiguration(
                 id: "app",
                 redirectURIs: [
                     "http://127.0.0.1/callback", "com.example.app://done", siteRedirectURI,
                 ])
         ])
-        configuration.rateLimits.tokenPerAddress = 1_000
-        configuration.rateLimits.challengePerAddress = 1_000
-        return configuration
     }
 
     static var quiet: Logger {
