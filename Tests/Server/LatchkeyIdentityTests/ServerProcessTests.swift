@@ -21,6 +21,26 @@ import Testing
         #expect(await server.stop() == 0)
     }
 
+    @Test func `a client cannot send control characters to a terminal that shows the log`()
+        async throws
+    {
+        let server = try await IdentityProcess(["--demo"])
+        let endpoint = try #require(
+            Endpoint(
+                server.endpoint + "/oauth2/authorize?client_id=evil%E2%80%AE%C2%9B2J%0Aexample"))
+        let (response, _) = try await CurlTransport().send(endpoint.request(.get), body: [])
+        #expect(response.status.code == 400)
+        await server.stop()
+        let log = await server.log
+        #expect(log.contains("evil") && log.contains("example"), "\(log)")
+        for line in log.split(separator: "\n") {
+            #expect(!line.unicodeScalars.contains { !$0.isVisible }, "\(line)")
+        }
+        #expect(
+            log.split(separator: "\n").count { $0.contains("example") && !$0.contains("evil") } == 0
+        )
+    }
+
     @Test(arguments: [SIGTERM, SIGKILL]) func `a database outlives the program`(signal: Int32)
         async throws
     {

@@ -36,7 +36,6 @@ enum IdentityServer {
             router.add(middleware: NonceMiddleware(nonces: nonces))
         }
         router.add(middleware: RefusalMiddleware())
-        router.add(middleware: HostMiddleware(origin: services.origin))
 
         let discovery = DiscoveryEndpoint(services: services)
         router.get("/.well-known/openid-configuration", use: discovery.document)
