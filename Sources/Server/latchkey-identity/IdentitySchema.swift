@@ -71,7 +71,6 @@ enum IdentitySchema {
             digest BLOB PRIMARY KEY NOT NULL,
             user_id TEXT NOT NULL REFERENCES "user" (id) ON DELETE CASCADE,
             grant_id TEXT REFERENCES offline_grant (id) ON DELETE CASCADE,
-            auth_time REAL NOT NULL,
             expires_at REAL NOT NULL
         ) STRICT, WITHOUT ROWID;
         CREATE TABLE app_session_token (
@@ -149,7 +148,6 @@ enum IdentitySchema {
             digest BYTEA PRIMARY KEY NOT NULL,
             user_id TEXT NOT NULL REFERENCES "user" (id) ON DELETE CASCADE,
             grant_id TEXT REFERENCES offline_grant (id) ON DELETE CASCADE,
-            auth_time DOUBLE PRECISION NOT NULL,
             expires_at DOUBLE PRECISION NOT NULL
         );
         CREATE TABLE app_session_token (

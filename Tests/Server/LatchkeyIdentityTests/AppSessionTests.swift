@@ -56,19 +56,6 @@ import Testing
         }
     }
 
-    @Test func `the browser's session is for the settings, and not for other apps`() async throws {
-        try await TestServer.run { server in
-            let browser = TestBrowser(server: server)
-            _ = try await browser.get(address(server.login(), on: server))
-            let site = { (more: [String: String]) in
-                AuthorizationParameters(redirectURI: TestServer.siteRedirectURI, more: more).path
-            }
-            #expect(try await browser.get(site([:])).status == 200)
-            let silent = try await browser.get(site(["prompt": "none"]))
-            #expect(try silent.redirectParameter("error") == "login_required")
-        }
-    }
-
     /// The data of a revoked enrolment is lost, and an app's session proves a refresh token only.
     @Test func `the browser's session revokes no enrolment, and one after a login does`()
         async throws

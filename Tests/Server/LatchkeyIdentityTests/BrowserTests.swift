@@ -61,6 +61,10 @@ import Testing
                     try await server.setUp(kept, bearer: tokens.access).success()
 
                     try await browser.open(server.origin + "/settings")
+                    try await browser.type("alice", into: "#username")
+                    try await browser.type(TestServer.password, into: "#password")
+                    try await browser.click("button")
+                    _ = try await browser.text(of: "a[href='/settings/biometric']")
                     #expect(try await browser.text(of: "main").contains("2 devices"))
                     try await browser.screenshot(to: pictures.appending(path: "3-settings.png"))
                     try await browser.click("a[href='/settings/biometric']")

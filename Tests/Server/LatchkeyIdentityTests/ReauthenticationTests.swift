@@ -147,21 +147,6 @@ import Testing
         }
     }
 
-    @Test func `an earlier session of the browser continues no session`() async throws {
-        try await TestServer.run { server in
-            let session = try await server.login()
-            let browser = TestBrowser(server: server)
-            _ = try await browser.loginToSettings("alice")
-            let request = AuthorizationParameters(
-                redirectURI: TestServer.siteRedirectURI, scope: Self.scope,
-                more: ["id_token_hint": try #require(session.id)])
-            let code = try #require(
-                try await browser.get(request.path).redirectParameter("code"))
-            let other = try Tokens(await server.exchange(code: code, request).success())
-            #expect(try other.claims["sid"] != session.claims["sid"])
-        }
-    }
-
     @Test func `a session of easy access is not continued`() async throws {
         try await TestServer.run { server in
             let device = try await server.enrolledDevice()

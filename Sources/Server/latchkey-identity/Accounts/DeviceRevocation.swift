@@ -80,8 +80,8 @@ struct DeviceRevocation: Sendable {
 
     /// Ends the sessions of a user's browsers and those grants that meet a condition.
     ///
-    /// A browser's session can be exchanged for a code, and a code for a grant. In this order,
-    /// each statement waits for the exchanges that have begun, and ends what they stored.
+    /// A code can be exchanged for a grant. In this order, the last statement waits for the
+    /// exchanges that have begun, and ends what they stored.
     private static func endSessions(
         of userID: String, where condition: SQLText, except own: WebSessionStore.Session?,
         in database: any SQLConnection

@@ -1,7 +1,7 @@
 import FoundationEssentials
 import LatchkeyRelyingParty
 
-/// The logins on this server's own pages, by cookie.
+/// The logins on this server's settings pages, by cookie. They replace no login of an app.
 struct WebSessionStore: Sendable {
     /// Seconds from the login.
     static let lifetime = 12 * 3_600.0
@@ -13,8 +13,6 @@ struct WebSessionStore: Sendable {
         /// SHA-256 of the cookie's value.
         let digest: Data
         let user: User
-        /// Seconds since 1970.
-        let authTime: Double
         /// The grant of the app that opened the session (``AppSessionEndpoint``). The session ends
         /// with it.
         let grantID: String?
@@ -46,9 +44,9 @@ struct WebSessionStore: Sendable {
             }
             try database.execute(
                 """
-                INSERT INTO web_session (digest, user_id, grant_id, auth_time, expires_at)
+                INSERT INTO web_session (digest, user_id, grant_id, expires_at)
                 VALUES (\(OpaqueToken.digest(token)), \(user.id), \(grant?.id),
-                    \(grant?.authTime ?? now), \(now + Self.lifetime))
+                    \(now + Self.lifetime))
                 """)
         }
         return token
@@ -60,14 +58,13 @@ struct WebSessionStore: Sendable {
         return try await database.read { database in
             let session = try database.row(
                 """
-                SELECT user_id, grant_id, auth_time FROM web_session
+                SELECT user_id, grant_id FROM web_session
                 WHERE digest = \(digest) AND expires_at > \(clock.timestamp(in: database))
                 """)
             guard let session, let user = try User.user(id: session.text("user_id"), in: database)
             else { return nil }
             return Session(
-                digest: digest, user: user, authTime: try session.real("auth_time"),
-                grantID: try session.optionalText("grant_id"))
+                digest: digest, user: user, grantID: try session.optionalText("grant_id"))
         }
     }
 

@@ -109,10 +109,6 @@ struct RedirectURI: Hashable, Sendable {
         return added.isEmpty ? string : string + separator + added
     }
 
-    /// Whether only one site can receive a redirect to this URI. Any local program can listen on a
-    /// loopback address, and any program can register a private scheme.
-    var isOfOneSite: Bool { components.scheme?.lowercased() == "https" }
-
     private static func isLoopback(_ components: URLComponents) -> Bool {
         components.scheme == "http" && ["127.0.0.1", "[::1]", "::1"].contains(components.host)
     }

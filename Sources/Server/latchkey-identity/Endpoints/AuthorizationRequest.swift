@@ -5,11 +5,6 @@ import LatchkeyRelyingParty
 /// A request for an authorization code (RFC 6749 section 4.1.1, RFC 7636, OpenID Connect Core
 /// section 3.1.2.1).
 struct AuthorizationRequest: Sendable {
-    enum Prompt: String {
-        case none, login, consent
-        case selectAccount = "select_account"
-    }
-
     let client: ClientConfiguration
     let redirectURI: RedirectURI
     let state: String?
@@ -18,9 +13,9 @@ struct AuthorizationRequest: Sendable {
     let nonce: String?
     /// The thumbprint of the key that must redeem the code (RFC 9449 section 10); nil for any.
     let keyThumbprint: String?
-    let prompts: Set<Prompt>
-    /// The maximum age of the login in seconds.
-    let maxAge: Int?
+    /// Whether the client forbids a page: `prompt=none`. All other requests show the login form, so
+    /// that they also meet `prompt=login` and any `max_age`.
+    let isSilent: Bool
     /// The only user who may log in.
     let pinnedUserID: String?
     /// The grant of `id_token_hint`, which a new login of its user continues; nil if the client
@@ -28,8 +23,6 @@ struct AuthorizationRequest: Sendable {
     let hintedGrantID: String?
     /// The user name to put into the form.
     let usernameHint: String?
-    /// Whether the login neither uses nor creates a browser session.
-    let suppressesSession: Bool
     /// Whether the user followed the page's link to cancel: `x_cancel=1`.
     let isCancelled: Bool
 
@@ -92,8 +85,7 @@ struct AuthorizationRequest: Sendable {
             guard keyThumbprint.map({ Base64URL.decode($0)?.count == 32 }) ?? true else {
                 throw OAuthError.invalidRequest("dpop_jkt is not a SHA-256 thumbprint")
             }
-            prompts = try Self.prompts(fields.words("prompt"))
-            maxAge = try Self.maxAge(fields["max_age"])
+            isSilent = fields.words("prompt").contains("none")
             let hint = try fields["login_hint"].map { text throws(OAuthError) in
                 try LoginHint(text)
             }
@@ -101,7 +93,6 @@ struct AuthorizationRequest: Sendable {
             pinnedUserID = if case .userID(let id) = hint { id } else { hinted?.subject }
             hintedGrantID = scopes.contains(Scope.offlineAccess) ? nil : hinted?.grantID
             usernameHint = if case .username(let name) = hint { name } else { nil }
-            suppressesSession = fields["x_suppress_idp_session_cookie"] == "true"
             isCancelled = fields["x_cancel"] == "1"
         } catch {
             throw Failure(redirectURI: uri, state: fields["state"], error: error)
@@ -112,37 +103,6 @@ struct AuthorizationRequest: Sendable {
     func failure(_ error: String, _ description: String) -> Failure {
         Failure(
             redirectURI: redirectURI, state: state, error: OAuthError(error, description))
-    }
-
-    /// Whether an existing browser session is sufficient, so that the user need not log in again.
-    ///
-    /// It is not if another program can receive the redirect: then a malicious local app could open
-    /// this page in the user's browser and get a code for the user (RFC 8252 section 8.6).
-    func isSatisfied(by session: WebSessionStore.Session, now: Double) -> Bool {
-        guard redirectURI.isOfOneSite else { return false }
-        // The session of an app is for this server's own pages.
-        guard session.grantID == nil else { return false }
-        if prompts.contains(.login) || prompts.contains(.selectAccount) { return false }
-        // max_age=0 always requires a login, like prompt=login (OpenID Connect Core section
-        // 3.1.2.1).
-        if let maxAge, maxAge == 0 || now - session.authTime > Double(maxAge) { return false }
-        return pinnedUserID == nil || pinnedUserID == session.user.id
-    }
-
-    private static func prompts(_ words: [String]) throws(OAuthError) -> Set<Prompt> {
-        let prompts = words.compactMap(Prompt.init)
-        guard prompts.count == words.count, !prompts.contains(.none) || prompts.count == 1 else {
-            throw .invalidRequest("invalid prompt")
-        }
-        return Set(prompts)
-    }
-
-    private static func maxAge(_ text: String?) throws(OAuthError) -> Int? {
-        guard let text else { return nil }
-        guard let seconds = Int(text), seconds >= 0 else {
-            throw .invalidRequest("invalid max_age")
-        }
-        return seconds
     }
 
     /// The claims of `id_token_hint`.

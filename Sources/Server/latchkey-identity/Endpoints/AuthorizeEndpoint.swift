@@ -24,14 +24,7 @@ struct AuthorizeEndpoint: Sendable {
             if authorization.isCancelled {
                 throw authorization.failure("cancel", "the user cancelled")
             }
-            let now = services.clock.timestamp
-            if !authorization.suppressesSession, let session = try await services.session(cookies),
-                authorization.isSatisfied(by: session, now: now)
-            {
-                return try await redirect(
-                    authorization, user: session.user, authTime: session.authTime, in: session)
-            }
-            if authorization.prompts.contains(.none) {
+            if authorization.isSilent {
                 throw authorization.failure("login_required", "the user has to log in")
             }
             return page(authorization, request, cookies)
@@ -52,14 +45,7 @@ struct AuthorizeEndpoint: Sendable {
                 return page(
                     authorization, request, cookies, username: form["username"], problem: problem)
             case .success(let user):
-                // Only a login on this page continues a session: an earlier session of the browser
-                // does not show that the user is present.
-                let continued = try await services.grants.continued(by: authorization, of: user)
-                let response = try await redirect(
-                    authorization, user: user, authTime: services.clock.timestamp,
-                    continuing: continued)
-                return authorization.suppressesSession
-                    ? response : try await login.start(user, cookies, response)
+                return try await redirect(authorization, user: user)
             }
         }
     }
@@ -85,16 +71,14 @@ struct AuthorizeEndpoint: Sendable {
         }
     }
 
-    /// - Parameters:
-    ///   - continued: The ID of the grant that the login continues; nil for a new one.
-    ///   - session: The browser's session that replaces a login.
-    private func redirect(
-        _ authorization: AuthorizationRequest, user: User, authTime: Double,
-        continuing continued: String? = nil, in session: WebSessionStore.Session? = nil
-    ) async throws -> Response {
+    /// Issues a code to the client for the user who logged in now.
+    private func redirect(_ authorization: AuthorizationRequest, user: User) async throws
+        -> Response
+    {
+        let continued = try await services.grants.continued(by: authorization, of: user)
         let code = OpaqueToken.alphanumeric()
         let now = services.clock.timestamp
-        let isStored = try await services.grants.insert(
+        try await services.grants.insert(
             AuthorizationCode(
                 digest: OpaqueToken.digest(code),
                 grantID: continued ?? UUID().uuidString.lowercased(),
@@ -103,13 +87,9 @@ struct AuthorizeEndpoint: Sendable {
                 codeChallenge: authorization.codeChallenge,
                 scope: authorization.scopes.joined(separator: " "),
                 nonce: authorization.nonce, keyThumbprint: authorization.keyThumbprint,
-                authTime: authTime,
+                authTime: now,
                 expiresAt: now + AuthorizationCode.lifetime,
-                isUsed: false, isReauthentication: continued != nil),
-            for: session)
-        guard isStored else {
-            throw authorization.failure("login_required", "the user has to log in")
-        }
+                isUsed: false, isReauthentication: continued != nil))
         return try .seeOther(
             authorization.redirectURI.adding(
                 [("code", code)] + identification(state: authorization.state)))

@@ -243,18 +243,8 @@ struct GrantStore: Sendable {
     }
 
     /// Stores a code.
-    ///
-    /// - Parameter session: The browser's session that gets it; nil if the user has logged in now.
-    /// - Returns: False, with nothing stored, if this session has ended.
-    @discardableResult
-    func insert(_ code: AuthorizationCode, for session: WebSessionStore.Session? = nil)
-        async throws -> Bool
-    {
-        try await database.write { database in
-            if let session, try !session.lock(in: database) { return false }
-            try code.insert(in: database)
-            return true
-        }
+    func insert(_ code: AuthorizationCode) async throws {
+        try await database.write { try code.insert(in: $0) }
     }
 
     /// Stores what a session requested, if the session has not ended since. It cannot end until

@@ -17,7 +17,7 @@ import Testing
 /// that the test controls.
 struct TestServer: Sendable {
     static let redirectURI = "http://127.0.0.1:4711/callback"
-    /// A redirect URI of a single site, for which a browser session is sufficient.
+    /// Another redirect URI of the client.
     static let siteRedirectURI = "https://app.example.com/callback"
     static let password = "correct horse battery"
     static let biometricGrant = "urn:authgear:params:oauth:grant-type:biometric-request"
