@@ -174,12 +174,11 @@ enum Demo {
     /// Accepts redirects to any port of the loopback addresses, with the usual paths of
     /// command-line clients.
     static var configuration: ServerConfiguration {
-        var client = ClientConfiguration(
+        let client = ClientConfiguration(
             id: "latchkey-demo", name: "Latchkey demo",
             redirectURIs: ["127.0.0.1", "[::1]"].flatMap { host in
                 ["/", "/callback", "/authorized"].map { "http://\(host)\($0)" }
             })
-        client.postLogoutRedirectURIs = client.redirectURIs
         var configuration = ServerConfiguration(clients: [client])
         configuration.identity.biometric.listEnabled = true
         return configuration

@@ -138,7 +138,7 @@ import Testing
     {
         try await TestServer.run { server in
             let tokens = try await server.login()
-            let path = "/oauth2/end_session"
+            let path = "/oauth2/userinfo"
             for address in [
                 try await address(
                     tokens, changes: ["redirect_uri": server.origin + path], on: server),

@@ -70,7 +70,7 @@ import Testing
             {"public_origin": "https://id.example.com",
              "identity": {"biometric": {"list_enabled": true, "disabled": true}},
              "clients": [{"client_id": "a", "name": "A", "redirect_uris": ["a.b:/"],
-                          "post_logout_redirect_uris": ["a.b:/"], "access_token_lifetime_seconds": 1,
+                          "access_token_lifetime_seconds": 1,
                           "attestation_require": "none", "dpop": "optional"}],
              "extensions": {"locker": {"level_shares": false}}, "dpop_nonce_required": true,
              "id_token_signing_alg": "RS256",
@@ -113,8 +113,8 @@ import Testing
             "clients.0.redirect_uris: no user can log in without a redirect address. Register one"
         ),
         (
-            #"{"client_id": "a", "redirect_uris": ["a.b:/"], "post_logout_redirect_uris": ["http://a.example/"]}"#,
-            "clients.0.post_logout_redirect_uris.0: “http://a.example/” cannot be a redirect address. Use https, "
+            #"{"client_id": "a", "redirect_uris": ["http://a.example/"]}"#,
+            "clients.0.redirect_uris.0: “http://a.example/” cannot be a redirect address. Use https, "
         ),
         (
             #"{"client_id": "a", "redirect_uris": ["a.b:/"], "dpop": "always"}"#,

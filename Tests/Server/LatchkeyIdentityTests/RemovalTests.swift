@@ -64,7 +64,7 @@ import Testing
             #expect(document["biometric_login_hint_supported"] == .bool(true))
             #expect(document["biometric_audience_required"] == .bool(true))
             #expect(document["issuer"] == .string(server.origin))
-            for name in ["authorization", "token", "userinfo", "revocation", "end_session"] {
+            for name in ["authorization", "token", "userinfo", "revocation"] {
                 #expect(
                     document["\(name)_endpoint"]?.string?.hasPrefix(server.origin + "/oauth2/")
                         == true)

@@ -6,7 +6,6 @@ struct ClientConfiguration: Sendable, Codable {
     var id: String
     var name: String?
     var redirectURIs: [String] = []
-    var postLogoutRedirectURIs: [String] = []
     /// Seconds. The default is that of deployed Authgear servers.
     var accessTokenLifetime = 1_800
     /// Whether tokens are bound to a key of the client.
@@ -19,7 +18,6 @@ struct ClientConfiguration: Sendable, Codable {
         case id = "clientId"
         case name
         case redirectURIs = "redirectUris"
-        case postLogoutRedirectURIs = "postLogoutRedirectUris"
         case accessTokenLifetime = "accessTokenLifetimeSeconds"
         case dpop
         case attestationRequire
@@ -34,16 +32,12 @@ struct ClientConfiguration: Sendable, Codable {
             !redirectURIs.isEmpty, "\(place).redirect_uris",
             "no user can log in without a redirect address",
             "Register one, for example http://127.0.0.1/callback for any port.")
-        for (name, uris) in [
-            ("redirect_uris", redirectURIs), ("post_logout_redirect_uris", postLogoutRedirectURIs),
-        ] {
-            for (index, uri) in uris.enumerated() {
-                check.require(
-                    RedirectURI(uri) != nil, "\(place).\(name).\(index)",
-                    "\(String(quoted: uri, limit: 200)) cannot be a redirect address",
-                    "Use https, http with 127.0.0.1, [::1] or localhost, or your app's scheme with a period, "
-                        + "such as com.example.app:/done, without user, password and fragment.")
-            }
+        for (index, uri) in redirectURIs.enumerated() {
+            check.require(
+                RedirectURI(uri) != nil, "\(place).redirect_uris.\(index)",
+                "\(String(quoted: uri, limit: 200)) cannot be a redirect address",
+                "Use https, http with 127.0.0.1, [::1] or localhost, or your app's scheme with a period, "
+                    + "such as com.example.app:/done, without user, password and fragment.")
         }
         check.require(
             accessTokenLifetime >= 1, "\(place).access_token_lifetime_seconds",

@@ -133,7 +133,7 @@ extension ServerConfiguration {
     /// elements of each list.
     private static var complete: ServerConfiguration {
         var client = ClientConfiguration(
-            id: "", name: "", redirectURIs: [""], postLogoutRedirectURIs: [""])
+            id: "", name: "", redirectURIs: [""])
         client.attestationRequire = ""
         var configuration = ServerConfiguration(clients: [client])
         configuration.publicOrigin = ""

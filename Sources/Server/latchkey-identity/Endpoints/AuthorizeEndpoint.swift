@@ -2,12 +2,10 @@ import FoundationEssentials
 import Hummingbird
 import LatchkeyRelyingParty
 
-/// The authorization endpoint: GET and POST `/oauth2/authorize`.
+/// The authorization endpoint: GET `/oauth2/authorize`, and POST of its login form.
 ///
-/// The login form posts to the URL of the request. The server checks that URL again when the form
-/// arrives, and stores nothing in between. A request by POST (OpenID Connect Core section 3.1.2.1)
-/// is redirected to the same request by GET: a browser sends this server's cookies only with the
-/// latter.
+/// The form posts to the URL of the request. The server checks that URL again when the form
+/// arrives, and stores nothing in between.
 struct AuthorizeEndpoint: Sendable {
     /// The title of the page for a request that cannot be answered with a redirect.
     static let refusalTitle = "Could not log in"
@@ -32,8 +30,7 @@ struct AuthorizeEndpoint: Sendable {
     }
 
     func submit(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        let form = try await request.fields()
-        guard form.isOfPage else { return .seeOther("/oauth2/authorize?" + form.query) }
+        let form = try await request.form()
         return try await answering(request) { authorization, cookies in
             guard services.forms.accepts(form, cookies, for: .authorize) else {
                 return page(authorization, request, cookies, problem: .expired)

@@ -42,7 +42,6 @@ struct DiscoveryEndpoint: Sendable {
             "token_endpoint": endpoint("/oauth2/token"),
             "userinfo_endpoint": endpoint("/oauth2/userinfo"),
             "revocation_endpoint": endpoint("/oauth2/revoke"),
-            "end_session_endpoint": endpoint("/oauth2/end_session"),
             "jwks_uri": endpoint("/oauth2/jwks"),
             "scopes_supported": .array(Scope.all.map(JSONValue.string)),
             "response_types_supported": ["code"],

@@ -40,7 +40,7 @@ struct SessionEndpoints: Sendable {
         guard let token = form["token"] else {
             throw OAuthError.invalidRequest("token is required")
         }
-        let client = form.contains("client_id") ? try request.client(form, services) : nil
+        let client = form.contains("client_id") ? try services.client(form) : nil
         guard try await services.grants.revoke(token: token, of: client?.id) else {
             throw OAuthError.invalidGrant("the token was issued to another client")
         }
@@ -68,78 +68,5 @@ struct SessionEndpoints: Sendable {
         else { throw APIError.identityNotFound }
         context.logger.notice("biometric identity removed", metadata: ["identity": "\(device.id)"])
         return .empty()
-    }
-}
-
-/// Ends the browser's session: GET and POST `/oauth2/end_session` (OpenID Connect RP-Initiated
-/// Logout 1.0).
-///
-/// With the user's ID token as a hint, the session ends at once; otherwise the user has to confirm.
-/// The browser is redirected only to an address that is registered for the client.
-struct EndSessionEndpoint: Sendable {
-    private static let refusalTitle = "Could not log out"
-
-    let services: IdentityServices
-
-    func show(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        let cookies = services.cookies(of: request)
-        guard let fields = request.queryFields else {
-            return refusal("The app that sent you here made an invalid request.", .badRequest)
-        }
-        let target = try target(fields)
-        guard let session = try await services.session(cookies) else {
-            return response(target, fields)
-        }
-        if let hint = fields["id_token_hint"],
-            services.verifiedHint(hint)?.subject == session.user.id
-        {
-            return try await services.logOut(cookies, response(target, fields))
-        }
-        return services.show(
-            .confirm(
-                title: "Log out?", text: "You are logged in as \(session.user.username).",
-                action: "/oauth2/end_session?" + (request.uri.query ?? ""), button: "Log out",
-                token: services.forms.token(cookies, for: .endSession)),
-            to: cookies, mayLeadTo: target)
-    }
-
-    func submit(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        let form = try await request.fields()
-        // An app's request by POST (section 2) continues by GET, with this server's cookies.
-        guard form.isOfPage else { return .seeOther("/oauth2/end_session?" + form.query) }
-        let cookies = services.cookies(of: request)
-        guard services.forms.accepts(form, cookies, for: .endSession),
-            let fields = request.queryFields
-        else { return refusal("Go back to the app and log out there again.", .forbidden) }
-        return try await services.logOut(cookies, response(target(fields), fields))
-    }
-
-    /// The address after the logout; nil for this server's page.
-    ///
-    /// - Throws: ``UnregisteredValue``
-    private func target(_ fields: FormFields) throws -> RedirectURI? {
-        guard let text = fields["post_logout_redirect_uri"] else { return nil }
-        let hinted = fields["id_token_hint"].flatMap(services.verifiedHint)?.audience.first
-        let named = fields["client_id"]
-        let client = (named ?? hinted).flatMap(services.configuration.client)
-        guard
-            hinted == nil || named == nil || hinted == named,
-            let uri = RedirectURI(text),
-            uri.isRegistered(in: client?.postLogoutRedirectURIs ?? [])
-        else {
-            throw UnregisteredValue(
-                title: Self.refusalTitle, parameter: "post_logout_redirect_uri", value: text,
-                registered: client?.postLogoutRedirectURIs ?? [], clientID: named ?? hinted)
-        }
-        return uri
-    }
-
-    private func response(_ uri: RedirectURI?, _ fields: FormFields) -> Response {
-        guard let uri else { return Page.loggedOut.response() }
-        return .seeOther(uri.adding(fields["state"].map { [("state", $0)] } ?? []))
-    }
-
-    private func refusal(_ text: String, _ status: HTTPResponse.Status) -> Response {
-        Page.message(title: Self.refusalTitle, text: text).response(status: status)
     }
 }

@@ -19,7 +19,7 @@ struct TokenEndpoint: Sendable {
 
     func exchange(_ request: Request, _ context: IdentityContext) async throws -> Response {
         let form = try await request.form()
-        let client = try request.client(form, services)
+        let client = try services.client(form)
         guard let name = form["grant_type"] else {
             throw OAuthError.invalidRequest("grant_type is required")
         }

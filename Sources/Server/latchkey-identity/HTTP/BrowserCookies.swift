@@ -87,7 +87,6 @@ extension IdentityServices {
 struct FormGuard: Sendable {
     enum Purpose: String {
         case authorize, login, settings
-        case endSession = "end session"
     }
 
     private let key: SymmetricKey

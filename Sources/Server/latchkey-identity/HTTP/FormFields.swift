@@ -40,17 +40,6 @@ struct FormFields: Sendable {
     /// Whether there is such a field, also an empty one.
     func contains(_ name: String) -> Bool { values[name] != nil }
 
-    /// Whether this is a form of this server's pages, and not a request that an app sent by POST.
-    var isOfPage: Bool { contains("csrf_token") }
-
-    /// The fields as a query, in the order of their names.
-    var query: String {
-        FormEncoding.encode(
-            values.sorted { $0.key < $1.key }.flatMap { field in
-                field.value.map { (name: field.key, value: $0) }
-            })
-    }
-
     /// The name of a repeated field, which OAuth forbids (RFC 6749 section 3.1).
     var repeatedField: String? { values.filter { $0.value.count > 1 }.keys.min() }
 
@@ -72,21 +61,9 @@ extension Request {
 
     /// Reads the form in the body of a request to the token endpoint or of a page's form.
     ///
-    /// - Throws: As ``fields()``; ``OAuthError`` also if a field is repeated (RFC 6749 section
-    ///   3.2).
+    /// - Throws: ``OAuthError`` if the body is not a form, or a field is repeated (RFC 6749
+    ///   section 3.2); `NIOTooManyBytesError` if it is too long.
     func form() async throws -> FormFields {
-        let fields = try await fields()
-        if let name = fields.repeatedField {
-            throw OAuthError.invalidRequest("\(name) is repeated")
-        }
-        return fields
-    }
-
-    /// Reads the fields in the body.
-    ///
-    /// - Throws: ``OAuthError`` if the body is not a form; `NIOTooManyBytesError` if it is too
-    ///   long.
-    func fields() async throws -> FormFields {
         let type = headers[.contentType]?.split(separator: ";").first.map { $0.lowercased() }
         guard type == "application/x-www-form-urlencoded" else {
             throw OAuthError.invalidRequest("the body is not application/x-www-form-urlencoded")
@@ -95,24 +72,10 @@ extension Request {
         guard let fields = FormFields(String(buffer: body)) else {
             throw OAuthError.invalidRequest("the body is not a form")
         }
+        if let name = fields.repeatedField {
+            throw OAuthError.invalidRequest("\(name) is repeated")
+        }
         return fields
-    }
-
-    /// The client that the form names.
-    ///
-    /// - Throws: ``OAuthError`` if the client is unknown, or tries to authenticate with a secret:
-    ///   all clients are public (RFC 6749 section 2.3).
-    func client(_ form: FormFields, _ services: IdentityServices) throws(OAuthError)
-        -> ClientConfiguration
-    {
-        let scheme = headers[.authorization]?.split(separator: " ").first?.lowercased()
-        guard scheme != "basic" else {
-            throw .failedClientAuthentication
-        }
-        guard let client = form["client_id"].flatMap(services.configuration.client) else {
-            throw OAuthError("invalid_client", "invalid client ID")
-        }
-        return client
     }
 
     /// Reads the JSON object in the body.
@@ -134,5 +97,15 @@ extension Request {
                 maximumSeparators: ReceivedJSON.requestSeparators)
         else { throw APIError.invalidJSON }
         return object
+    }
+}
+
+extension IdentityServices {
+    /// The client that the form names. All clients are public (RFC 6749 section 2.1).
+    func client(_ form: FormFields) throws(OAuthError) -> ClientConfiguration {
+        guard let client = form["client_id"].flatMap(configuration.client) else {
+            throw OAuthError("invalid_client", "invalid client ID")
+        }
+        return client
     }
 }

@@ -61,10 +61,6 @@ enum IdentityServer {
             AttestationEndpoints(services: services, attestation: attestation).add(to: router)
         }
 
-        let endSession = EndSessionEndpoint(services: services)
-        router.get("/oauth2/end_session", use: endSession.show)
-        router.post("/oauth2/end_session", use: endSession.submit)
-
         let settings = SettingsPages(services: services, login: login)
         router.get("/") { _, _ in Response.seeOther("/settings") }
         router.get("/login", use: settings.showLogin)

@@ -185,11 +185,6 @@ extension OAuthError {
     /// Whether the cause is a missing or invalid bearer token.
     var isAboutBearerToken: Bool { ["invalid_token", "invalid_grant"].contains(error) }
 
-    /// Client authentication failed: `Authorization: Basic` where no client has a secret (RFC 6749
-    /// section 5.2).
-    static let failedClientAuthentication = OAuthError(
-        status: 401, "invalid_client", "clients of this server have no secret")
-
     /// The bearer token is unknown, expired or revoked (RFC 6750 section 3.1).
     static func invalidToken(_ description: String) -> OAuthError {
         OAuthError(status: 401, "invalid_token", description)

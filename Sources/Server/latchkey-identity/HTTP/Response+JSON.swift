@@ -55,8 +55,6 @@ extension Response {
         members["reason"] = error.reason
         var response = try json(members, status: .init(code: error.status))
         switch error.status {
-        case 401 where error == .failedClientAuthentication:
-            response.headers[.wwwAuthenticate] = "Basic realm=\"latchkey-identity\""
         case 401 where request.accessToken == nil && error.isAboutBearerToken: break
         case 401, 403: response.headers[.wwwAuthenticate] = error.challenge(to: request)
         default: break

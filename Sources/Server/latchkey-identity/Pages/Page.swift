@@ -47,22 +47,6 @@ struct Page: Sendable {
                 """)
     }
 
-    /// A question with one button.
-    static func confirm(title: String, text: String, action: String, button: String, token: String)
-        -> Page
-    {
-        Page(
-            title: title,
-            content: """
-                <h1>\(title)</h1>
-                <p>\(text)</p>
-                <form method="post" action="\(action)">
-                \(hidden("csrf_token", token))
-                <div class="actions"><button type="submit">\(button)</button></div>
-                </form>
-                """)
-    }
-
     /// A user's settings.
     ///
     /// - Parameter lists: The lists of devices to link to, with the numbers of devices.
