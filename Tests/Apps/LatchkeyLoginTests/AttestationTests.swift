@@ -59,18 +59,20 @@ struct AttestationTests {
         let directory = try TemporaryDirectory()
         defer { withExtendedLifetime(directory) {} }
         let anchors = directory.path(of: "anchors")
-        for (folder, file) in [
-            ("roots", tpm.rootCertificatePath),
-            ("intermediates", tpm.stateDirectory + "/ca/issuercert.pem"),
-        ] {
-            try FileManager.default.createDirectory(
-                atPath: "\(anchors)/\(folder)", withIntermediateDirectories: true)
-            try FileManager.default.copyItem(atPath: file, toPath: "\(anchors)/\(folder)/ca.pem")
+        for kind in isHardware ? ["simulated", "tpm"] : ["simulated"] {
+            for (folder, file) in [
+                ("roots", tpm.rootCertificatePath),
+                ("intermediates", tpm.stateDirectory + "/ca/issuercert.pem"),
+            ] {
+                let folder = "\(anchors)/\(kind)/\(folder)"
+                try FileManager.default.createDirectory(
+                    atPath: folder, withIntermediateDirectories: true)
+                try FileManager.default.copyItem(atPath: file, toPath: folder + "/ca.pem")
+            }
         }
-        var attestation: [String: Any] = [
-            "require": require, "simulated_anchors": [anchors], "accept_simulated": !isHardware,
+        let attestation: [String: Any] = [
+            "require": require, "anchors": anchors, "accept_simulated": !isHardware,
         ]
-        if isHardware { attestation["tpm_anchors"] = [anchors] }
         try await IdentityProcess.with(["attestation": attestation]) { server in
             try await body(Setting(server: server, directory: directory))
         }

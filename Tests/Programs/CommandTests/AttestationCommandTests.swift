@@ -34,7 +34,8 @@ struct AttestationCommandTests {
             .joined()
         return [
             "attestation": [
-                "require": require, "simulated_anchors": [anchors], "accept_simulated": true,
+                "require": require, "anchors": directory.path(of: "anchors"),
+                "accept_simulated": true,
                 "broker_token_digest": digest,
             ]
         ]

@@ -40,7 +40,7 @@ import Testing
                 "level_shares"
             ),
             (
-                #""attestation": {"requires": "presence", "tpm_anchors": ["/a"]}"#,
+                #""attestation": {"requires": "presence", "anchors": "/a"}"#,
                 "attestation.requires", nil
             ),
             (
@@ -74,9 +74,8 @@ import Testing
                           "attestation_require": "none", "dpop": "optional"}],
              "extensions": {"locker": {"level_shares": false}}, "dpop_nonce_required": true,
              "id_token_signing_alg": "RS256",
-             "attestation": {"require": "none", "tpm_anchors": ["/a"], "piv_anchors": [], "simulated_anchors": [],
-                             "accept_simulated": false, "approval_keys": ["000b\#(String(repeating: "5a", count: 32))"], "certificate_days": 1,
-                             "maximum_reuse_seconds": 1, "keep_endorsement": "hash", "broker_token_digest": ""}}
+             "attestation": {"require": "none", "anchors": "/a", "accept_simulated": false,
+                             "broker_token_digest": ""}}
             """#
         let configuration = try ServerConfiguration(json: Data(json.utf8))
         #expect(

@@ -16,7 +16,7 @@ import Testing
         let config: String
         let key: String
         let database: String
-        /// The directory of the anchors, its directory `roots` and the certificate.
+        /// The directories of the anchors and the certificate.
         let anchors: [String]
         /// The directory that contains all files.
         let folder: String
@@ -29,12 +29,13 @@ import Testing
             let anchors = try TestTPM().anchors(in: directory)
             let path = folder + "/anchors"
             try FileManager.default.moveItem(atPath: anchors, toPath: path)
-            self.anchors = [path, path + "/roots", path + "/roots/maker.der"]
+            let roots = path + "/tpm/roots"
+            self.anchors = [path, path + "/tpm", roots, roots + "/maker.der"]
             config = folder + "/config.json"
             try Data(
                 #"""
                 {"clients": [{"client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"]}],
-                 "attestation": {"require": "hardware", "tpm_anchors": ["\#(path)"]}}
+                 "attestation": {"require": "hardware", "anchors": "\#(path)"}}
                 """#.utf8
             ).write(to: URL(filePath: config))
             key = folder + "/key"

@@ -38,15 +38,15 @@ public struct AttestationAnchors: Sendable {
     }
 
     /// Roots of TPM manufacturers, for endorsement certificates.
-    let tpm: Group
+    package let tpm: Group
     /// Roots of token manufacturers, for PIV attestation certificates.
-    let piv: Group
+    package let piv: Group
     /// Issuers of certificates for attestation keys in hardware: this server's
     /// ``EndorsementAuthority`` and others.
-    let aik: Group
+    package let aik: Group
     /// Roots of simulators, for certificates of all kinds. A verdict under one of them is
     /// simulated.
-    let simulated: Group
+    package let simulated: Group
     /// The unknown entries of the directory.
     private var others: [AttestationAnchorError] = []
 

@@ -8,10 +8,7 @@ struct AttestationServices: Sendable {
     let configuration: AttestationConfiguration
     let registry: DatabaseApprovalKeyRegistry
     let pending: PendingActivations
-    private let anchors: AnchorFiles
-    private let approvalKeys: any ApprovalKeyRegistry
-    /// Whether an approval key is still accepted, in any TPM.
-    private let isApproved: @Sendable (Data, any SQLConnection) throws -> Bool
+    private let anchors: AttestationAnchors
     private let issuer: AttestationIssuer
     private let simulatedIssuer: AttestationIssuer
     private let clock: WallClock
@@ -28,37 +25,59 @@ struct AttestationServices: Sendable {
         issuer = try await Self.issuer("Latchkey attestation CA", secrets, clock)
         simulatedIssuer = try await Self.issuer(
             "Latchkey attestation CA (simulated)", secrets, clock)
-        anchors = try AnchorFiles(own)
+        anchors = try Self.anchors(in: own.anchors)
         registry = DatabaseApprovalKeyRegistry(database, clock: clock)
-        if let names = own.approvalKeys.map({ Set($0.compactMap(AttestationConfiguration.name)) }) {
-            (approvalKeys, isApproved) = (
-                ListedApprovalKeys(names), { name, _ in names.contains(name) }
-            )
-        } else {
-            (approvalKeys, isApproved) = (registry, registry.isEnrolled)
-        }
         pending = PendingActivations(database: database, clock: clock)
     }
 
-    /// The trust anchors that are not used, for the log.
-    var anchorWarnings: [String] { anchors.warnings }
+    /// Reads the operator's trust anchors.
+    private static func anchors(in directory: String) throws -> AttestationAnchors {
+        let anchors: AttestationAnchors
+        do throws(AttestationAnchorError) {
+            anchors = try AttestationAnchors(directory: directory)
+        } catch {
+            throw ConfigurationError(
+                "attestation.anchors: \(error.path): \(error.reason)",
+                "Correct or remove the file or directory.")
+        }
+        guard anchors.groups.contains(where: \.hasRoots) else {
+            throw ConfigurationError(
+                "attestation.anchors: no roots below \(directory)",
+                "Copy the manufacturers' root certificates into tpm/roots or piv/roots of it.")
+        }
+        return anchors
+    }
+
+    /// One line for each anchor that is not used, and one with the number of those that are used,
+    /// if any is not.
+    var anchorWarnings: [String] {
+        guard !anchors.skipped.isEmpty else { return [] }
+        let roots = anchors.groups.map(\.rootCount).reduce(0, +)
+        let intermediates = anchors.groups.map(\.intermediateCount).reduce(0, +)
+        return anchors.skipped.map {
+            "attestation.anchors: \($0.path) is not used: \($0.reason)"
+        } + [
+            "attestation.anchors: \(anchors.skipped.count) not used, \(roots) roots and "
+                + "\(intermediates) intermediates left"
+        ]
+    }
 
     var authority: EndorsementAuthority {
         EndorsementAuthority(
-            anchors: AttestationAnchors(tpm: anchors.tpm, simulated: anchors.simulated),
-            issuer: issuer, simulatedIssuer: simulatedIssuer,
-            certificateDays: configuration.certificateDays, clock: clock)
+            anchors: anchors, issuer: issuer, simulatedIssuer: simulatedIssuer,
+            certificateDays: 90, clock: clock)
     }
 
     private var verifier: AttestationVerifier {
         get throws {
             AttestationVerifier(
                 anchors: AttestationAnchors(
-                    piv: anchors.piv, aik: try .init(roots: [issuer.certificate]),
+                    piv: anchors.piv,
+                    aik: try .init([anchors.aik, .init(roots: [issuer.certificate])]),
                     simulated: try .init([
                         anchors.simulated, .init(roots: [simulatedIssuer.certificate]),
                     ])),
-                approvalKeys: approvalKeys, clock: clock)
+                approvalKeys: registry, clock: clock)
         }
     }
 
@@ -84,12 +103,11 @@ struct AttestationServices: Sendable {
         }
     }
 
-    /// The formats whose anchors are configured.
+    /// The formats for which there are anchors.
     var formats: [String] {
-        (configuration.tpmAnchors + configuration.simulatedAnchors).isEmpty
-            ? ["piv"]
-            : (configuration.pivAnchors + configuration.simulatedAnchors).isEmpty
-                ? ["tpm"] : ["tpm", "piv"]
+        let hasTPM = [anchors.tpm, anchors.aik, anchors.simulated].contains(where: \.hasRoots)
+        let hasPIV = [anchors.piv, anchors.simulated].contains(where: \.hasRoots)
+        return (hasTPM ? ["tpm"] : []) + (hasPIV ? ["piv"] : [])
     }
 
     /// The requirement for the keys of a client.
@@ -104,7 +122,6 @@ struct AttestationServices: Sendable {
             ?? configuration.level
         return AttestationRequirement(
             isDeviceKey && own != .none ? .hardware : own,
-            maximumReuseSeconds: configuration.maximumReuseSeconds,
             acceptsSimulated: configuration.acceptSimulated)
     }
 
@@ -155,7 +172,9 @@ struct AttestationServices: Sendable {
         guard requirement.level != .hardware else { return }
         // The owner of any of these keys can use the attested key.
         for name in record.approvalKeys {
-            guard let name = Base64URL.decode(name), try isApproved(name, database) else {
+            guard let name = Base64URL.decode(name),
+                try registry.isEnrolled(name, in: database)
+            else {
                 throw AttestationError(
                     .unknownApprovalKey, "an approval key of the proof is no longer accepted")
             }
@@ -178,4 +197,8 @@ struct AttestationServices: Sendable {
                 token: challenge, kid: kid, issuer: issuer, requirement: requirement))
         return AttestationRecord(verdict, for: requirement.level, at: clock.now)
     }
+}
+
+extension AttestationAnchors {
+    fileprivate var groups: [Group] { [tpm, piv, aik, simulated] }
 }

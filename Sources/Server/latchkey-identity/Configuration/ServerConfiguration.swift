@@ -83,7 +83,6 @@ extension ServerConfiguration {
 
     /// The permitted values of the members that are not free text, without the indices of lists.
     private static let choices = [
-        "attestation.keep_endorsement": ["hash", "none"],
         "attestation.require": AttestationRequirement.Level.allCases.map(\.rawValue),
         "clients.attestation_require": AttestationRequirement.Level.allCases.map(\.rawValue),
         "clients.dpop": TokenBinding.allCases.map(\.rawValue),
@@ -137,12 +136,7 @@ extension ServerConfiguration {
         client.attestationRequire = ""
         var configuration = ServerConfiguration(clients: [client])
         configuration.publicOrigin = ""
-        var attestation = AttestationConfiguration()
-        attestation.tpmAnchors = [""]
-        attestation.pivAnchors = [""]
-        attestation.simulatedAnchors = [""]
-        attestation.approvalKeys = [""]
-        configuration.attestation = attestation
+        configuration.attestation = AttestationConfiguration()
         return configuration
     }
 
@@ -167,7 +161,7 @@ extension ServerConfiguration {
                 "Add attestation with trust anchors, or remove attestation_require.")
         }
         validateOrigin(&check, listener)
-        attestation?.validate(clients, &check)
+        attestation?.validate(&check)
     }
 
     private func validateOrigin(_ check: inout ConfigurationCheck, _ listener: Listener?) {

@@ -65,14 +65,8 @@ struct AttestationEndpoints: Sendable {
         guard let activation = try await attestation.pending.take(id, of: user) else {
             throw AttestationError(.activationFailed, "there is no such activation of this user")
         }
-        let authority = attestation.authority
-        let chain =
-            if attestation.configuration.keepsEndorsement {
-                try await authority.certificate(
-                    for: activation, secret: secret, recordingIn: attestation.registry)
-            } else {
-                try authority.certificate(for: activation, secret: secret)
-            }
+        let chain = try await attestation.authority.certificate(
+            for: activation, secret: secret, recordingIn: attestation.registry)
         context.logger.notice("attestation key certified", metadata: ["user": "\(user)"])
         return try .json(["x5c": chain.map { Base64URL.encode($0) }])
     }

@@ -32,8 +32,7 @@ import Testing
     }
 
     @Test func `a client that opens the challenge gets a certificate, once`() async throws {
-        try await TestServer.runAttested({ _, attestation, _ in attestation.certificateDays = 7 }) {
-            server, tpm in
+        try await TestServer.runAttested { server, tpm in
             let document = try await server.send(.get, "/.well-known/openid-configuration")
                 .success()
             #expect(document["attestation_endpoint"] == .string(server.origin + "/attestation"))
@@ -65,7 +64,7 @@ import Testing
         try await TemporaryDirectory.withDirectory { directory in
             var configuration = TestServer.configuration
             configuration.attestation = AttestationConfiguration()
-            configuration.attestation?.tpmAnchors = [try tpm.anchors(in: directory)]
+            configuration.attestation?.anchors = try tpm.anchors(in: directory)
             let database = try await TestDatabase.open()
             var issuers: [Data] = []
             for _ in 1...2 {

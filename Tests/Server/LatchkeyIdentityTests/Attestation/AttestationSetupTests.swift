@@ -83,14 +83,13 @@ import Testing
             ("presence", ["pin", "finger", "reuse"]),
             ("finger", ["finger"]),
         ] {
-            try await TestServer.runAttested { _, attestation, tpm in
-                attestation.require = level
-                attestation.approvalKeys = [
-                    tpm.approvalKeyName.map { String(hexByte: $0) }.joined()
-                ]
-            } body: { server, tpm in
+            try await TestServer.runAttested(Self.requiring(level)) { server, tpm in
                 let bearer = try await server.login().access
                 let chain = try await tpm.activate(on: server, bearer: bearer)
+                let registry = try #require(server.services.attestation).registry
+                #expect(
+                    try await registry.enrol(
+                        tpm.approvalKeyName, inTPMOf: tpm.attestationPublicKey))
                 for (name, kind) in [
                     ("bare", TestTPM.Kind.bare), ("pin", .pin), ("finger", .finger()),
                     ("reuse", .finger(reuse: 1)),
@@ -126,17 +125,6 @@ import Testing
             try await setUp().success()
             #expect(try await registry.remove(tpm.approvalKeyName))
             try await setUp().expectRefused(.unknownApprovalKey)
-        }
-    }
-
-    @Test func `a server that keeps no endorsement knows no enrolled approval key`() async throws {
-        try await TestServer.runAttested { _, attestation, _ in
-            attestation.keepEndorsement = "none"
-        } body: { server, tpm in
-            _ = try await tpm.activate(on: server, bearer: server.login().access)
-            let registry = try #require(server.services.attestation).registry
-            #expect(
-                try await !registry.enrol(tpm.approvalKeyName, inTPMOf: tpm.attestationPublicKey))
         }
     }
 
@@ -185,10 +173,7 @@ import Testing
         `a key that was set up for a client with a weaker requirement does not log in to a stricter one`()
         async throws
     {
-        try await TestServer.runAttested { configuration, attestation, tpm in
-            attestation.approvalKeys = [
-                tpm.approvalKeyName.map { String(hexByte: $0) }.joined()
-            ]
+        try await TestServer.runAttested { configuration, _, _ in
             for level in ["hardware", "presence", "finger"] {
                 var client = configuration.clients[0]
                 client.id = level
@@ -198,6 +183,9 @@ import Testing
         } body: { server, tpm in
             let bearer = try await server.login().access
             let chain = try await tpm.activate(on: server, bearer: bearer)
+            let registry = try #require(server.services.attestation).registry
+            #expect(
+                try await registry.enrol(tpm.approvalKeyName, inTPMOf: tpm.attestationPublicKey))
             for (kind, levels) in [
                 (nil, []), (.bare, ["hardware"]), (.pin, ["hardware", "presence"]),
                 (.finger(), ["hardware", "presence", "finger"]),

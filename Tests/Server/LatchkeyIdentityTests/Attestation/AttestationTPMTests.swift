@@ -54,7 +54,7 @@ struct AttestationTPMTests {
             try await TestServer.run { configuration in
                 configuration.attestation = AttestationConfiguration()
                 configuration.attestation?.require = "presence"
-                configuration.attestation?.simulatedAnchors = [anchors]
+                configuration.attestation?.anchors = anchors
                 configuration.attestation?.acceptSimulated = true
             } body: { server in
                 let bearer = try await server.login().access

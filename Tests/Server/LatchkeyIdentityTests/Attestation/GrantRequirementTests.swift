@@ -48,6 +48,8 @@ import Testing
         let name: String
         var attestation: [String: JSONValue] = [:]
         var client: [String: JSONValue] = [:]
+        /// The Name of an approval key that the administrator removed.
+        var removed: Data?
         /// The refusal of keys that authenticate the user.
         let user: [Proof: Refusal]
         /// The refusal of device keys.
@@ -60,10 +62,6 @@ import Testing
     }
 
     private static func changes(_ tpm: TestTPM) -> [Change] {
-        let (first, second): (JSONValue, JSONValue) = (
-            .string(AttestationConfiguration.text(tpm.approvalKeyName)),
-            .string(AttestationConfiguration.text(tpm.secondApprovalKeyName))
-        )
         let weak = Refusal.refused(.insufficientPresence)
         let unknown = Refusal.refused(.unknownApprovalKey)
         return [
@@ -84,11 +82,13 @@ import Testing
                 device: [.none: .required]),
             Change(
                 name: "the second approval key removed",
-                attestation: ["require": "presence", "approval_keys": [first]],
+                attestation: ["require": "presence"],
+                removed: tpm.secondApprovalKeyName,
                 user: [.none: .required, .twoBrokers: unknown], device: [.none: .required]),
             Change(
                 name: "the first approval key removed",
-                attestation: ["require": "presence", "approval_keys": [second]],
+                attestation: ["require": "presence"],
+                removed: tpm.approvalKeyName,
                 user: [.none: .required, .twoBrokers: unknown], device: [.none: .required]),
             Change(name: "none", user: [:], device: [:]),
         ]
@@ -98,7 +98,8 @@ import Testing
     {
         let (tpm, simulated) = (TestTPM(), TestTPM())
         try await TemporaryDirectory.withDirectory { directory in
-            let anchors = try (tpm.anchors(in: directory), simulated.anchors(in: directory))
+            let anchors = try tpm.anchors(in: directory)
+            _ = try simulated.anchors(in: directory, as: "simulated", at: anchors)
             let (database, storage) = try await IdentityProcess.storage(in: directory)
             // All servers have the port of the first one: proofs and assertions name the issuer.
             var port = "0"
@@ -107,12 +108,7 @@ import Testing
             ) async throws -> Value {
                 let config = directory.path(of: "config.json")
                 let attestation: [String: JSONValue] = [
-                    "tpm_anchors": [.string(anchors.0)], "simulated_anchors": [.string(anchors.1)],
-                    "accept_simulated": true,
-                    "approval_keys": .array(
-                        [tpm.approvalKeyName, tpm.secondApprovalKeyName].map {
-                            .string(AttestationConfiguration.text($0))
-                        }),
+                    "anchors": .string(anchors), "accept_simulated": true,
                 ].merging(change.attestation) { $1 }
                 let client: [String: JSONValue] = [
                     "client_id": "app", "redirect_uris": ["http://127.0.0.1/callback"],
@@ -137,6 +133,10 @@ import Testing
                     tpm.activate(on: server, bearer: bearer),
                     simulated.activate(on: server, bearer: bearer)
                 )
+                let registry = DatabaseApprovalKeyRegistry(server.services.database)
+                for name in [tpm.approvalKeyName, tpm.secondApprovalKeyName] {
+                    #expect(try await registry.enrol(name, inTPMOf: tpm.attestationPublicKey))
+                }
                 for proof in Proof.allCases {
                     let maker: (TestTPM, [Data], TestTPM.Kind)? =
                         switch proof {
@@ -154,6 +154,8 @@ import Testing
                     let chain = try await tpm.activate(
                         on: server, bearer: server.login().access)
                     var devices = devices
+                    let registry = DatabaseApprovalKeyRegistry(server.services.database)
+                    if let name = change.removed { #expect(try await registry.remove(name)) }
                     for proof in Proof.allCases {
                         guard var device = devices[proof] else { continue }
                         for grant in Grant.allCases {
@@ -165,6 +167,9 @@ import Testing
                                 "\(change.name): \(proof) \(grant)")
                         }
                         devices[proof] = device
+                    }
+                    if let name = change.removed {
+                        #expect(try await registry.enrol(name, inTPMOf: tpm.attestationPublicKey))
                     }
                     // A session that began with a password has no key.
                     let tokens = try await server.login()

@@ -11,9 +11,10 @@ extension SoftwareTPM {
             ("roots", rootCertificatePath),
             ("intermediates", stateDirectory + "/ca/issuercert.pem"),
         ] {
+            let folder = "\(path)/simulated/\(folder)"
             try FileManager.default.createDirectory(
-                atPath: "\(path)/\(folder)", withIntermediateDirectories: true)
-            try FileManager.default.copyItem(atPath: file, toPath: "\(path)/\(folder)/ca.pem")
+                atPath: folder, withIntermediateDirectories: true)
+            try FileManager.default.copyItem(atPath: file, toPath: "\(folder)/ca.pem")
         }
         return path
     }

@@ -93,12 +93,17 @@ struct TestTPM: Sendable {
 
     /// Writes the maker's root certificate to a directory of anchors.
     ///
+    /// - Parameters:
+    ///   - kind: The subdirectory: `tpm`, or `simulated` for the maker of a simulator.
+    ///   - path: The directory of anchors; nil for a new one.
     /// - Returns: The path of the directory.
-    func anchors(in directory: TemporaryDirectory) throws -> String {
-        let path = directory.path(of: UUID().uuidString)
-        try FileManager.default.createDirectory(
-            atPath: path + "/roots", withIntermediateDirectories: true)
-        try root.write(to: URL(filePath: path + "/roots/maker.der"))
+    func anchors(
+        in directory: TemporaryDirectory, as kind: String = "tpm", at path: String? = nil
+    ) throws -> String {
+        let path = path ?? directory.path(of: UUID().uuidString)
+        let roots = "\(path)/\(kind)/roots"
+        try FileManager.default.createDirectory(atPath: roots, withIntermediateDirectories: true)
+        try root.write(to: URL(filePath: roots + "/maker.der"))
         return path
     }
 
@@ -331,14 +336,10 @@ extension TestServer {
     ) async throws {
         let tpm = TestTPM()
         try await TemporaryDirectory.withDirectory { directory in
-            let anchors = [try tpm.anchors(in: directory)]
+            let anchors = try tpm.anchors(in: directory, as: isSimulated ? "simulated" : "tpm")
             func configured(_ configuration: inout ServerConfiguration) {
                 var attestation = AttestationConfiguration()
-                if isSimulated {
-                    attestation.simulatedAnchors = anchors
-                } else {
-                    attestation.tpmAnchors = anchors
-                }
+                attestation.anchors = anchors
                 configure(&configuration, &attestation, tpm)
                 configuration.attestation = attestation
             }
