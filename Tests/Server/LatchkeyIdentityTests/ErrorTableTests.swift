@@ -202,18 +202,6 @@ import Testing
         }
     }
 
-    @Test func `row 20: bad x_device_info`() async throws {
-        try await TestServer.run { server in
-            for value in ["e30=", "!!!!", Base64URL.encode(Data("[1]".utf8))] {
-                try await server.authenticate(TestDevice(), overriding: ["x_device_info": value])
-                    .expectRefusal(400, "invalid_request", "failed to decode x_device_info")
-            }
-            try await server.authenticate(
-                TestDevice(), overriding: ["x_device_info": Base64URL.encode(Data("{}".utf8))]
-            ).expectRefusal(400, "invalid_request", "invalid device info: {}")
-        }
-    }
-
     @Test func `row 21: scopes`() async throws {
         try await TestServer.run { server in
             let device = TestDevice()

@@ -49,7 +49,7 @@ struct InstancesTests {
             deviceID: proof.deviceID, enrolmentID: nil,
             easyAccessKeyID: nil, scope: "openid offline_access",
             amr: proof.amr, authTime: 1,
-            expiresAt: 9e9, idleExpiresAt: 9e9, deviceInfo: nil, keyThumbprint: nil)
+            expiresAt: 9e9, idleExpiresAt: 9e9, keyThumbprint: nil)
     }
 
     static func tokens(_ grant: LoginGrant, after old: RefreshToken? = nil) -> NewTokens {
@@ -107,8 +107,7 @@ struct InstancesTests {
             let refresh = try #require(first.refresh)
             let refreshed = try await Self.winners(instances) {
                 try await $0.grants.refresh(
-                    session, replacing: refresh, with: Self.tokens(other, after: refresh),
-                    deviceInfo: nil)
+                    session, replacing: refresh, with: Self.tokens(other, after: refresh))
             }
             #expect(refreshed == 1)
             // The 49 others mean that the token is stolen.
@@ -235,7 +234,7 @@ struct InstancesTests {
             try await server.restart(.fast)
             let refresh = Task {
                 try await services.grants.refresh(
-                    session, replacing: old, with: second, deviceInfo: nil)
+                    session, replacing: old, with: second)
             }
             let isCut = try await poll {
                 try await server.psql(

@@ -117,10 +117,6 @@ import Testing
                 device.setup(challenge: challenge, now: server.time.seconds), bearer: bearer,
                 overriding: ["attestation": statement.dropLast() + #","format":"piv"}"#]
             ).expectForged()
-            let info = #"{"ios":{"uname":{"machine":"a","machine":"b"}}}"#
-            try await server.authenticate(
-                device, overriding: ["x_device_info": Base64URL.encode(Data(info.utf8))]
-            ).expectRefusal(400, "invalid_request", "failed to decode x_device_info")
         }
     }
 

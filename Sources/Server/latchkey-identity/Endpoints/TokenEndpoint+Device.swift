@@ -66,7 +66,6 @@ extension TokenEndpoint {
         _ request: BiometricRequest, _ http: Request, form: FormFields, client: ClientConfiguration
     ) async throws -> Response {
         let proof = try services.proof(of: http)
-        let deviceInfo = try deviceInfo(form)
         let device = try await services.verifier.verifyAuthentication(
             request, for: audience(client))
         let scopes = form["scope"] == nil ? Scope.deviceDefault : form.words("scope")
@@ -74,7 +73,7 @@ extension TokenEndpoint {
         let grant = grant(
             .biometric(device), userID: device.userID, client: client,
             scope: scopes.joined(separator: " "),
-            authTime: services.clock.timestamp, deviceInfo: deviceInfo,
+            authTime: services.clock.timestamp,
             keyThumbprint: proof?.thumbprint)
         let tokens = firstTokens(of: grant, client)
         guard
@@ -104,7 +103,7 @@ extension TokenEndpoint {
         let (enrolment, key) = try await services.locker.verifier.verifyEasyAccess(
             assertion, audience: services.issuer)
         return try await answer(
-            .easyAccess(enrolment, key), of: enrolment, form, client: client, keyProof,
+            .easyAccess(enrolment, key), of: enrolment, client: client, keyProof,
             scopes: scopes
         ) {
             try await services.locker.levelShares(of: $0, afterAuthenticationOf: enrolment.userID)?
@@ -124,7 +123,7 @@ extension TokenEndpoint {
         let enrolment = try await services.locker.verifier.verifyDevice(
             assertion, for: .backgroundAccess, audience: services.issuer, enrolmentID: nil)
         return try await answer(
-            .background(enrolment), of: enrolment, form, client: client, keyProof, scopes: scopes
+            .background(enrolment), of: enrolment, client: client, keyProof, scopes: scopes
         ) {
             try await services.locker.backgroundShare(of: $0)
                 .map(LevelShares.released(background:))
@@ -142,13 +141,13 @@ extension TokenEndpoint {
     ///
     /// - Parameter shares: The shares that the session's enrolment gets.
     private func answer(
-        _ proof: GrantProof, of enrolment: LockerEnrolment, _ form: FormFields,
-        client: ClientConfiguration, _ keyProof: DPoPProof?, scopes: [String],
+        _ proof: GrantProof, of enrolment: LockerEnrolment, client: ClientConfiguration,
+        _ keyProof: DPoPProof?, scopes: [String],
         shares: (PermittedEnrolment) async throws -> [String: String]?
     ) async throws -> Response {
         let grant = grant(
             proof, userID: enrolment.userID, client: client, scope: scopes.joined(separator: " "),
-            authTime: services.clock.timestamp, deviceInfo: try deviceInfo(form),
+            authTime: services.clock.timestamp,
             keyThumbprint: keyProof?.thumbprint)
         let tokens = firstTokens(of: grant, client)
         guard

@@ -36,27 +36,11 @@ struct TokenEndpoint: Sendable {
         }
     }
 
-    /// The JSON in `x_device_info`; nil if the field is absent.
-    func deviceInfo(_ form: FormFields) throws(OAuthError) -> String? {
-        guard let encoded = form["x_device_info"] else { return nil }
-        guard
-            let json = Base64URL.decode(encoded),
-            let value = try? ReceivedJSON.decode(
-                JSONValue.self, from: json, maximumSeparators: ReceivedJSON.requestSeparators),
-            value.object != nil
-        else { throw .invalidRequest("failed to decode x_device_info") }
-        let text = String(decoding: json, as: UTF8.self)
-        guard DeviceInfo(value) != nil else {
-            throw .invalidRequest("invalid device info: \(text)")
-        }
-        return text
-    }
-
     /// Creates a grant, without storing it.
     func grant(
         _ proof: GrantProof, id: String = UUID().uuidString.lowercased(), userID: String,
         client: ClientConfiguration,
-        scope: String, authTime: Double, deviceInfo: String?, keyThumbprint: String?
+        scope: String, authTime: Double, keyThumbprint: String?
     ) -> LoginGrant {
         let now = services.clock.timestamp
         let offline = scope.split(separator: " ").contains(Substring(Scope.offlineAccess))
@@ -68,7 +52,7 @@ struct TokenEndpoint: Sendable {
             authTime: authTime,
             expiresAt: now + lifetime,
             idleExpiresAt: now + (offline ? RefreshToken.idleTimeout : lifetime),
-            deviceInfo: deviceInfo, keyThumbprint: keyThumbprint)
+            keyThumbprint: keyThumbprint)
     }
 
     /// Creates the first tokens of a grant, without storing them.
@@ -113,7 +97,6 @@ struct TokenEndpoint: Sendable {
     ) async throws -> Response {
         let proof = try services.proof(of: request)
         let invalidCode = OAuthError.invalidGrant("invalid authorization code")
-        let deviceInfo = try deviceInfo(form)
         guard let text = form["code"] else { throw OAuthError.invalidRequest("code is required") }
         guard let verifier = form["code_verifier"] else {
             throw OAuthError.invalidRequest("code verifier is required")
@@ -135,8 +118,7 @@ struct TokenEndpoint: Sendable {
         }
         let grant = grant(
             .password, id: code.grantID, userID: code.userID, client: client, scope: code.scope,
-            authTime: code.authTime,
-            deviceInfo: deviceInfo, keyThumbprint: proof?.thumbprint)
+            authTime: code.authTime, keyThumbprint: proof?.thumbprint)
         let tokens = firstTokens(of: grant, client)
         let opened =
             code.isReauthentication
@@ -154,7 +136,6 @@ struct TokenEndpoint: Sendable {
     ) async throws -> Response {
         let proof = try services.proof(of: request)
         let invalidToken = OAuthError.invalidGrant("invalid refresh token")
-        let deviceInfo = try deviceInfo(form)
         guard let text = form["refresh_token"] else {
             throw OAuthError.invalidRequest("refresh token is required")
         }
@@ -170,7 +151,7 @@ struct TokenEndpoint: Sendable {
             refresh: refreshToken.successor)
         guard
             try await services.grants.refresh(
-                session, replacing: refreshToken, with: tokens, deviceInfo: deviceInfo)
+                session, replacing: refreshToken, with: tokens)
         else { throw invalidToken }
         return try response(tokens, of: session)
     }

@@ -113,15 +113,14 @@ struct GrantStore: Sendable {
     /// - Returns: False if another request used the same refresh token first. The grant is then
     ///   revoked.
     func refresh(
-        _ session: Session, replacing refreshToken: RefreshToken, with tokens: NewTokens,
-        deviceInfo: String?
+        _ session: Session, replacing refreshToken: RefreshToken, with tokens: NewTokens
     ) async throws -> Bool {
         let grant = session.grant
         return try await database.write { [clock] database in
             let now = clock.timestamp(in: database)
             let used = try database.execute(
                 """
-                UPDATE offline_grant SET device_info = \(deviceInfo), refresh_digest = \(tokens.refresh?.digest),
+                UPDATE offline_grant SET refresh_digest = \(tokens.refresh?.digest),
                     idle_expires_at = \(min(now + RefreshToken.idleTimeout, grant.expiresAt))
                 WHERE id = \(grant.id) AND refresh_digest = \(refreshToken.digest)
                 """)

@@ -20,7 +20,6 @@ extension LoginGrant {
             amr: amr,
             authTime: try row.real("auth_time"), expiresAt: try row.real("expires_at"),
             idleExpiresAt: try row.real("idle_expires_at"),
-            deviceInfo: try row.optionalText("device_info"),
             keyThumbprint: try row.optionalText("dpop_jkt"))
     }
 
@@ -29,10 +28,10 @@ extension LoginGrant {
         """
         INSERT INTO offline_grant (
             id, client_id, user_id, device_id, enrolment_id, easy_access_kid, scope, amr, auth_time, expires_at,
-            idle_expires_at, device_info, dpop_jkt, refresh_family, refresh_digest
+            idle_expires_at, dpop_jkt, refresh_family, refresh_digest
         ) VALUES (
             \(id), \(clientID), \(userID), \(deviceID), \(enrolmentID), \(easyAccessKeyID), \(scope),
-            \(amr?.rawValue), \(authTime), \(expiresAt), \(idleExpiresAt), \(deviceInfo), \(keyThumbprint),
+            \(amr?.rawValue), \(authTime), \(expiresAt), \(idleExpiresAt), \(keyThumbprint),
             \(refreshToken?.familyDigest), \(refreshToken?.digest)
         )
         """

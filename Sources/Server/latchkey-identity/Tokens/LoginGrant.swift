@@ -23,8 +23,6 @@ struct LoginGrant: Sendable {
     let authTime: Double
     let expiresAt: Double
     let idleExpiresAt: Double
-    /// The JSON that the client sent as `x_device_info`.
-    let deviceInfo: String?
     /// The thumbprint of the key to which the refresh token is bound (`cnf.jkt`); nil for none.
     let keyThumbprint: String?
 

@@ -114,7 +114,7 @@ import Testing
                 id: "g", clientID: "app", userID: server.alice.id, deviceID: nil,
                 enrolmentID: device.id, easyAccessKeyID: key.kid.rawValue, scope: "openid",
                 amr: .easyAccess, authTime: 0, expiresAt: 9e9, idleExpiresAt: 9e9,
-                deviceInfo: nil, keyThumbprint: nil)
+                keyThumbprint: nil)
             let error = await #expect(throws: LockerRequestError.self) {
                 try await server.services.grants.insert(
                     grant, provenBy: .easyAccess(enrolment, key),

@@ -90,7 +90,7 @@ import Testing
             for proof in [GrantProof.easyAccess(enrolment, key), .background(enrolment)] {
                 let grant = endpoint.grant(
                     proof, userID: server.alice.id, client: client, scope: "openid", authTime: 0,
-                    deviceInfo: nil, keyThumbprint: nil)
+                    keyThumbprint: nil)
                 let tokens = endpoint.firstTokens(of: grant, client)
                 let error = await #expect(throws: LockerRequestError.self) {
                     try await server.services.grants.insert(
