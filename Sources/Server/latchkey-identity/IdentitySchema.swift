@@ -20,7 +20,6 @@ enum IdentitySchema {
             username TEXT NOT NULL,
             name_key TEXT NOT NULL UNIQUE,
             password TEXT NOT NULL,
-            is_anonymous INTEGER NOT NULL,
             created_at REAL NOT NULL
         ) STRICT;
         CREATE TABLE offline_grant (
@@ -96,7 +95,6 @@ enum IdentitySchema {
             username TEXT NOT NULL,
             name_key TEXT NOT NULL UNIQUE,
             password TEXT NOT NULL,
-            is_anonymous BOOLEAN NOT NULL,
             created_at DOUBLE PRECISION NOT NULL
         );
         CREATE TABLE offline_grant (

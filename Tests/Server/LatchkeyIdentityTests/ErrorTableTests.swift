@@ -181,15 +181,6 @@ import Testing
         }
     }
 
-    @Test func `row 17: setup by an anonymous user`() async throws {
-        try await TestServer.run { server in
-            try await server.services.users.add(
-                username: "ghost", password: TestServer.password, isAnonymous: true)
-            try await server.setUp(TestDevice(), bearer: server.login("ghost").access)
-                .expectRefusal(400, "unauthorized_client", "AnonymousUserAddIdentity")
-        }
-    }
-
     @Test(arguments: ["alice", "bob"])
     func `row 18: setup with a kid that is taken`(second: String) async throws {
         try await TestServer.run { server in

@@ -26,8 +26,7 @@ enum DeviceRemoval: CaseIterable {
             ]
             #expect(try await browser.post("/settings/biometric", form).status == 303)
         case .administrator:
-            let devices = try UserDevices(server.services.database)
-            #expect(try await devices.revokeAll(of: "alice") == 1)
+            #expect(try await server.services.revocation.revokeAll(of: server.alice.id) == 1)
         }
     }
 }

@@ -89,31 +89,6 @@ import Testing
         }
     }
 
-    @Test func `the command lists and removes approval keys`() async throws {
-        try await TemporaryDirectory.withDirectory { directory in
-            let database = try await IdentityProcess.storage(in: directory).location
-            let registry = DatabaseApprovalKeyRegistry(try await TestDatabase.open(database))
-            let key = try TestTPM().attestationPublicKey
-            try await registry.record(
-                key, in: Data(repeating: 1, count: 32), isSimulated: false,
-                until: Date(timeIntervalSinceNow: 3_600))
-            // A broker that was reset has another key in the same TPM.
-            let names = [UInt8(1), 2].map { Data([0, 11]) + Data(repeating: $0, count: 32) }
-            for name in names { #expect(try await registry.enrol(name, inTPMOf: key)) }
-            let old = AttestationConfiguration.text(names[0])
-            func run(_ arguments: String...) async throws -> SystemProgram.Outcome {
-                try await SystemProgram(IdentityProcess.program).result(
-                    of: ["devices"] + arguments + ["--database", database])
-            }
-            let listed = try await run("list").output
-            #expect(listed.split(separator: "\n").count == 2)
-            #expect(listed.contains(#""id":"\#(old)","kind":"broker"}"#), "\(listed)")
-            #expect(try await run("revoke", old).output.hasPrefix("Removed the approval key. "))
-            #expect(try await run("revoke", old).errors == "Error: There is no device \(old).\n")
-            #expect(try await registry.all().map(\.name) == [names[1]])
-        }
-    }
-
     @Test func `a session that has ended stores nothing more`() async throws {
         try await TestServer.run { server in
             let services = server.services

@@ -63,8 +63,7 @@ import Testing
         let cipher = try TestDatabase.cipher()
         let token = IDToken(
             issuer: "a", audience: ["b"], subject: "c", issuedAt: 1, expiresAt: 2, authTime: 1,
-            sessionID: "d", amr: nil, nonce: nil, isAnonymous: false, isVerified: false,
-            canReauthenticate: true)
+            sessionID: "d", amr: nil, nonce: nil)
         let signed = try await Self.signer(database, cipher).sign(token)
         let later = try await Self.signer(database, cipher, .rs256)
         #expect(later.published.count == 2)

@@ -21,19 +21,19 @@ struct UserStore: Sendable {
     ///     letters.
     ///   - password: 8 to 256 bytes.
     @discardableResult
-    func add(username: String, password: String, isAnonymous: Bool = false) async throws -> User {
+    func add(username: String, password: String) async throws -> User {
         guard Self.isValid(username: username) else { throw AddError.invalidName }
         guard (8...256).contains(password.utf8.count) else { throw AddError.weakPassword }
         let user = User(
             id: UUID().uuidString.lowercased(), username: username,
-            password: try await hasher.hash(password), isAnonymous: isAnonymous,
+            password: try await hasher.hash(password),
             createdAt: clock.timestamp)
         let inserted = try await database.write {
             try $0.execute(
                 """
-                INSERT INTO "user" (id, username, name_key, password, is_anonymous, created_at)
+                INSERT INTO "user" (id, username, name_key, password, created_at)
                 VALUES (\(user.id), \(user.username), \(User.key(username)), \(user.password),
-                    \(user.isAnonymous), \(user.createdAt))
+                    \(user.createdAt))
                 ON CONFLICT DO NOTHING
                 """)
         }
@@ -73,7 +73,6 @@ struct User: Sendable {
     let username: String
     /// A ``PasswordHash`` in its text form.
     let password: String
-    let isAnonymous: Bool
     /// Seconds since 1970.
     let createdAt: Double
 }
@@ -82,7 +81,7 @@ extension User {
     init(_ row: SQLRow) throws {
         self.init(
             id: try row.text("id"), username: try row.text("username"),
-            password: try row.text("password"), isAnonymous: try row.bool("is_anonymous"),
+            password: try row.text("password"),
             createdAt: try row.real("created_at"))
     }
 

@@ -17,24 +17,19 @@ struct UsersCommand: AsyncParsableCommand {
         @Argument(help: "The user's name.")
         var username: String
 
-        @Flag(help: "Mark the user as anonymous: such a user can't set up biometric login.")
-        var anonymous = false
-
         func run() async throws {
             let password = try Self.password()
             let database = try await store.open()
             let users = UserStore(
                 database: database, hasher: PasswordHasher(), clock: database.clock)
             do {
-                print(
-                    try await users.add(
-                        username: username, password: password, isAnonymous: anonymous
-                    ).id)
+                print(try await users.add(username: username, password: password).id)
             } catch let error as UserStore.AddError {
                 throw ValidationError(error.rawValue)
             }
         }
 
+        /// Reads a line of stdin, of a terminal without echo.
         private static func password() throws -> String {
             guard isatty(STDIN_FILENO) == 1 else {
                 guard let password = readLine() else {
@@ -42,16 +37,7 @@ struct UsersCommand: AsyncParsableCommand {
                 }
                 return password
             }
-            let password = try typed("Password: ")
-            guard try typed("The same password again: ") == password else {
-                throw ValidationError("The passwords are different.")
-            }
-            return password
-        }
-
-        /// Reads a line of the terminal without echo.
-        private static func typed(_ prompt: String) throws -> String {
-            guard let line = getpass(prompt) else {
+            guard let line = getpass("Password: ") else {
                 throw ValidationError("The terminal cannot be read.")
             }
             defer { explicit_bzero(line, strlen(line)) }

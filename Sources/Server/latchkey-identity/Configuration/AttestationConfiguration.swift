@@ -34,12 +34,6 @@ struct AttestationConfiguration: Sendable, Codable {
             "Print it with: printf %s TOKEN | sha256sum")
     }
 
-    /// The 34 bytes of a Name in hexadecimal digits, or nil.
-    static func name(_ text: String) -> Data? {
-        guard text.utf8.count == 68, text.lowercased().hasPrefix("000b") else { return nil }
-        return bytes(text)
-    }
-
     /// Bytes as hexadecimal digits.
     static func text(_ bytes: Data) -> String {
         bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()

@@ -24,9 +24,9 @@ struct SessionEndpoints: Sendable {
             "sub": .string(user.id), "preferred_username": .string(user.username),
             "custom_attributes": [:],
             "updated_at": .number(user.createdAt.rounded(.towardZero)),
-            "https://authgear.com/claims/user/is_anonymous": .bool(user.isAnonymous),
+            "https://authgear.com/claims/user/is_anonymous": false,
             "https://authgear.com/claims/user/is_verified": false,
-            "https://authgear.com/claims/user/can_reauthenticate": .bool(!user.isAnonymous),
+            "https://authgear.com/claims/user/can_reauthenticate": true,
         ]
         return try .json(claims)
     }

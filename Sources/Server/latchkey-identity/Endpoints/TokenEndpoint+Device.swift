@@ -43,9 +43,6 @@ extension TokenEndpoint {
             try services.attestation?.requirePresent(attestation, under: requirement)
         }
         let proof = try await services.verifier.verifySetup(request, for: audience(client))
-        guard !session.user.isAnonymous else {
-            throw OAuthError.unauthorizedClient("AnonymousUserAddIdentity")
-        }
         var device = RegisteredDevice(
             kid: proof.kid, userID: session.user.id, key: proof.key, info: proof.info,
             createdAt: services.clock.now)

@@ -85,9 +85,7 @@ struct TokenEndpoint: Sendable {
                 issuedAt: now,
                 expiresAt: now + IDToken.lifetime, authTime: Int(grant.authTime),
                 sessionID: grant.sessionID,
-                amr: grant.amr?.references, nonce: nonce, isAnonymous: user.isAnonymous,
-                isVerified: false,
-                canReauthenticate: !user.isAnonymous))
+                amr: grant.amr?.references, nonce: nonce))
     }
 
     /// The authorization code grant (RFC 6749 section 4.1.3) with PKCE. A second use of a code

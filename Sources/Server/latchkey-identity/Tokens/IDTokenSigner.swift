@@ -57,9 +57,10 @@ struct IDToken: Codable, Sendable {
     let sessionID: String
     let amr: [String]?
     let nonce: String?
-    let isAnonymous: Bool
-    let isVerified: Bool
-    let canReauthenticate: Bool
+    // Authgear's, which its SDKs require.
+    var isAnonymous = false
+    var isVerified = false
+    var canReauthenticate = true
 
     enum CodingKeys: String, CodingKey {
         case issuer = "iss"

@@ -67,13 +67,9 @@ import Testing
             #expect(setup.status == 200, "\(setup.body)")
             let session = try Tokens(await server.authenticate(device).success())
             // After the administrator removed the approval key, its fingers no longer count.
-            let name = AttestationConfiguration.text(tpm.approvalKeyName)
-            let devices = try UserDevices(server.services.database)
-            #expect(try await devices.brokers().map(\.id) == [name])
-            #expect(try await devices.lines(of: "alice")?.map(\.approvalKeys) == [[name]])
-            #expect(try await devices.revoke(name))
-            #expect(try await !devices.revoke(name))
-            #expect(try await devices.brokers().isEmpty)
+            let registry = try #require(server.services.attestation).registry
+            #expect(try await registry.all().map(\.name) == [tpm.approvalKeyName])
+            #expect(try await registry.remove(tpm.approvalKeyName))
             try await server.authenticate(device).expectRefused(.unknownApprovalKey)
             #expect(try await server.userInfo(session.access).status != 200)
             #expect(try await server.refresh(#require(session.refresh)).status != 200)
