@@ -125,12 +125,6 @@ struct SecretStore: Sendable {
         return try SigningKeyCipher.open(stored, name, with: cipher)
     }
 
-    /// Returns the key of this name; nil if there is none.
-    func privateKey(_ name: String) async throws -> SecretBytes? {
-        let stored = try await database.read { try Self.stored(name, in: $0) }
-        return try stored.map { try SigningKeyCipher.open($0, name, with: cipher) }
-    }
-
     /// Runs `body`, which reads the key of this name.
     ///
     /// - Throws: ``ConfigurationError`` if it cannot.

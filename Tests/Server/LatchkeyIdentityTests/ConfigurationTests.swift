@@ -73,7 +73,6 @@ import Testing
                           "access_token_lifetime_seconds": 1,
                           "attestation_require": "none", "dpop": "optional"}],
              "extensions": {"locker": {"level_shares": false}}, "dpop_nonce_required": true,
-             "id_token_signing_alg": "RS256",
              "attestation": {"require": "none", "anchors": "/a", "accept_simulated": false,
                              "broker_token_digest": ""}}
             """#
@@ -142,10 +141,6 @@ import Testing
         (
             #""extensions": {"locker": {"level_shares": "yes"}}"#,
             "extensions.locker.level_shares: must "
-        ),
-        (
-            #""id_token_signing_alg": "HS256""#,
-            "id_token_signing_alg: “HS256” is not one of ES256, "
         ),
         (#""identity": []"#, "identity: must be an object, and is a list. "),
     ])

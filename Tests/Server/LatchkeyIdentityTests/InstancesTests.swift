@@ -185,7 +185,7 @@ struct InstancesTests {
         let keys = try await withThrowingTaskGroup(of: String?.self) { group in
             for _ in 1...5 {
                 group.addTask {
-                    try await Self.instances(1, on: address)[0].signer.published.first?.kid
+                    try await Self.instances(1, on: address)[0].signer.published.kid
                 }
             }
             return try await group.reduce(into: Set<String?>()) { $0.insert($1) }

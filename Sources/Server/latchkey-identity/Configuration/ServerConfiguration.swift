@@ -15,8 +15,6 @@ struct ServerConfiguration: Sendable, Codable {
     var clients: [ClientConfiguration]
     /// Features that deployed Authgear servers lack.
     var extensions = Extensions()
-    /// The algorithm that signs ID tokens: `ES256`, or `RS256` as on deployed Authgear servers.
-    var idTokenSigningAlg = IDTokenAlgorithm.es256
     /// Whether each proof of a client's key needs a nonce of this server (RFC 9449 section 8). It
     /// costs the client another request and signature when it has no recent nonce.
     var dpopNonceRequired = false
@@ -44,11 +42,6 @@ struct ServerConfiguration: Sendable, Codable {
         /// Whether new enrolments get level shares. The server keeps and releases those that it
         /// stored before.
         var levelShares = true
-    }
-
-    enum IDTokenAlgorithm: String, Sendable, Codable, CaseIterable {
-        case es256 = "ES256"
-        case rs256 = "RS256"
     }
 
     init(clients: [ClientConfiguration]) {
@@ -86,7 +79,6 @@ extension ServerConfiguration {
         "attestation.require": AttestationRequirement.Level.allCases.map(\.rawValue),
         "clients.attestation_require": AttestationRequirement.Level.allCases.map(\.rawValue),
         "clients.dpop": TokenBinding.allCases.map(\.rawValue),
-        "id_token_signing_alg": IDTokenAlgorithm.allCases.map(\.rawValue),
     ]
 
     /// Reads a configuration file. Members that are absent or null keep their defaults; unknown

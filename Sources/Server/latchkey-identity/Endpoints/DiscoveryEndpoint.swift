@@ -47,9 +47,7 @@ struct DiscoveryEndpoint: Sendable {
             "response_types_supported": ["code"],
             "response_modes_supported": ["query"],
             "subject_types_supported": ["public"],
-            "id_token_signing_alg_values_supported": [
-                .string(services.configuration.idTokenSigningAlg.rawValue)
-            ],
+            "id_token_signing_alg_values_supported": ["ES256"],
             "authorization_response_iss_parameter_supported": true,
             "code_challenge_methods_supported": ["S256"],
             // Without these members, clients assume other values.
@@ -85,7 +83,7 @@ struct DiscoveryEndpoint: Sendable {
     }
 
     func keys(_ request: Request, _ context: IdentityContext) throws -> Response {
-        try .json(["keys": services.signer.published]).cachedForAnHour
+        try .json(["keys": [services.signer.published]]).cachedForAnHour
     }
 }
 

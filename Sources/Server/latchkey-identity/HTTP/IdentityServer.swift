@@ -113,7 +113,7 @@ struct IdentityServices: Sendable {
         verifier = BiometricRequestVerifier(challenges: challenges, devices: devices, clock: clock)
         let secrets = SecretStore(database: database, cipher: signingKeyCipher)
         // First, because it refuses a missing or wrong key file before a secret is stored.
-        signer = try await IDTokenSigner(configuration.idTokenSigningAlg, secrets: secrets)
+        signer = try await IDTokenSigner(secrets)
         locker = try await LockerServices(
             database: database, challenges: challenges, secrets: secrets, clock: clock)
         revocation = DeviceRevocation(

@@ -1,43 +1,56 @@
+import Crypto
 import FoundationEssentials
+import Latchkey
 import LatchkeyJOSE
 import LatchkeyRelyingParty
 
-/// Signs and verifies ID tokens with the keys in the database, one for each algorithm. All servers
-/// on the database have the same keys. It publishes the keys of all algorithms and signs with one,
-/// so that a change of the algorithm does not invalidate tokens.
+/// Signs and verifies ID tokens with the ES256 key in the database, which all servers on the
+/// database share.
 struct IDTokenSigner: Sendable {
-    /// The public keys, as in the key set.
-    let published: [JWK]
-    private let key: SigningKey
+    /// The name of the key's row.
+    static let name = "signing key"
 
-    /// Loads the keys. Creates the key of the algorithm on first use.
+    /// The public key, as in the key set. Its ID is 16 bytes of its SHA-256 digest in base64url.
+    let published: JWK
+    private let key: P256.Signing.PrivateKey
+    private let kid: String
+
+    /// Loads the key. Creates it on first use.
     ///
     /// - Throws: ``ConfigurationError`` if the key file is missing or a wrong one.
-    init(_ algorithm: SigningKey.Algorithm, secrets: SecretStore) async throws {
-        var published: [JWK] = []
-        // The others first, so that a wrong key file is refused before a key is stored.
-        for other in SigningKey.Algorithm.allCases where other != algorithm {
-            guard let der = try await secrets.privateKey(Self.name(other)) else { continue }
-            let key = try SecretStore.reading(Self.name(other)) { try SigningKey(other, der: der) }
-            published.append(key.jwk)
+    init(_ secrets: SecretStore) async throws {
+        let der = try await secrets.privateKey(Self.name) { Self.newKey() }
+        key = try SecretStore.reading(Self.name) {
+            var bytes = der.withUnsafeBytes { Data($0) }
+            defer { bytes.resetBytes(in: bytes.startIndex..<bytes.endIndex) }
+            return try P256.Signing.PrivateKey(derRepresentation: bytes)
         }
-        let der = try await secrets.privateKey(Self.name(algorithm)) {
-            try SigningKey(algorithm).der
-        }
-        key = try SecretStore.reading(Self.name(algorithm)) { try SigningKey(algorithm, der: der) }
-        self.published = published + [key.jwk]
+        kid = Base64URL.encode(
+            MessageDigest(sha256: key.publicKey.derRepresentation).bytes.prefix(16))
+        var jwk = JWK(try PublicKey(x963Representation: key.publicKey.x963Representation))
+        (jwk.kid, jwk.use) = (kid, "sig")
+        published = jwk
     }
 
-    private static func name(_ algorithm: SigningKey.Algorithm) -> String {
-        "signing key \(algorithm.rawValue)"
+    /// A new private key in DER.
+    static func newKey() -> SecretBytes {
+        var bytes = P256.Signing.PrivateKey().derRepresentation
+        defer { bytes.resetBytes(in: bytes.startIndex..<bytes.endIndex) }
+        return SecretBytes(bytes)
     }
 
-    func sign(_ token: IDToken) throws -> String { try key.sign(token) }
+    /// A JSON Web Token with these claims (RFC 7515 section 7.1, RFC 7518 section 3.4).
+    func sign(_ token: IDToken) throws -> String {
+        let input = try JWS.signingInput(
+            header: ["alg": "ES256", "kid": kid, "typ": "JWT"], payload: token)
+        let signature = try key.signature(for: Data(input.utf8)).rawRepresentation
+        return "\(input).\(Base64URL.encode(signature))"
+    }
 
     /// The claims of a token that this server signed, expired or not.
     func verify(_ text: String) -> IDToken? {
         guard let jws = try? ReceivedJWS(text),
-            (try? jws.verify(with: JWKS(keys: published))) != nil
+            (try? jws.verify(with: JWKS(keys: [published]))) != nil
         else { return nil }
         return try? JSONDecoder().decode(IDToken.self, from: jws.payloadJSON)
     }

@@ -62,7 +62,7 @@ import Testing
         `the request to a deployed server names the user by an ID token, until biometric login is disabled`()
         async throws
     {
-        try await IdentityProcess.with(["id_token_signing_alg": "RS256"]) { server in
+        try await IdentityProcess.with { server in
             let machine = try await Machine(server, transport: DeployedServerTransport())
             let alice = try await machine.start()
             try await alice.authorize()
