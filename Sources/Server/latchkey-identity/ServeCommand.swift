@@ -95,7 +95,8 @@ struct ServeCommand: AsyncParsableCommand {
             database ?? IdentityDatabase.memory, creating: demo)
         let services = try await IdentityServices(
             configuration, database: database,
-            hasher: PasswordHasher(cost: demo ? .demonstration : .standard),
+            hasher: PasswordHasher(
+                logRounds: demo ? PasswordHash.demonstration : PasswordHash.standard),
             signingKeyCipher: cipher)
         for warning in services.attestation?.anchorWarnings ?? [] { logger.warning("\(warning)") }
         if demo { try await Demo.addUsers(to: services.users) }

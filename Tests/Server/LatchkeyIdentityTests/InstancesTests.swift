@@ -12,8 +12,7 @@ import Testing
 /// Several server instances on one PostgreSQL database.
 @Suite("Instances", .enabled(if: PostgreSQLServer.isInstalled, "needs the package postgresql"))
 struct InstancesTests {
-    private static let hasher = PasswordHasher(
-        cost: .init(logRounds: 4, blockSize: 1, parallelism: 1))
+    private static let hasher = PasswordHasher(logRounds: 4)
 
     static func instances(
         _ count: Int = 2, on address: String

@@ -12,7 +12,7 @@ import Testing
         async throws
     {
         try await TestServer.run(
-            cost: PasswordHash.Cost(logRounds: 12, blockSize: 8, parallelism: 1)
+            logRounds: 12
         ) { server in
             let answers = try await withThrowingTaskGroup(of: Answer.self) { group in
                 for number in 1...40 {

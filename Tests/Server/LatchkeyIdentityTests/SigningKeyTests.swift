@@ -119,7 +119,7 @@ import Testing
         @Sendable func services(_ byte: UInt8) async throws -> IdentityServices {
             try await IdentityServices(
                 TestServer.configuration, database: database,
-                hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)),
+                hasher: PasswordHasher(logRounds: 4),
                 signingKeyCipher: .test(byte: byte))
         }
         _ = try await services(7)

@@ -15,19 +15,21 @@ final class PasswordHasher: Sendable {
 
     private let thread = BlockingThread()
     private let waiting = Atomic(0)
-    private let cost: PasswordHash.Cost
+    private let logRounds: Int
     /// The hash that an unknown user's password is compared with, so that the answer takes the same
     /// time.
     private let decoy: PasswordHash
 
-    init(cost: PasswordHash.Cost = .standard) {
-        self.cost = cost
-        decoy = PasswordHash(decoyOf: cost)
+    init(logRounds: Int = PasswordHash.standard) {
+        self.logRounds = logRounds
+        decoy = PasswordHash(decoyOf: logRounds)
     }
 
     /// The text to store for a new password.
     func hash(_ password: String) async throws -> String {
-        try await thread.run { [cost] in try PasswordHash(password, cost: cost).description }
+        try await thread.run { [logRounds] in
+            try PasswordHash(password, logRounds: logRounds).description
+        }
     }
 
     /// Whether `password` matches the stored hash. Without a stored hash, returns false after the
@@ -49,76 +51,60 @@ final class PasswordHasher: Sendable {
     struct Busy: Error {}
 }
 
-/// A password's scrypt hash (RFC 7914) in the PHC text form: `$scrypt$ln=15,r=8,p=3$salt$hash`.
+/// A password's scrypt hash (RFC 7914). Its text form is `logRounds$salt$hash`, the last two in
+/// base64url.
 struct PasswordHash: Hashable, Sendable, CustomStringConvertible {
-    /// The work of one guess: memory is 128 · 2^logRounds · blockSize bytes.
-    struct Cost: Hashable, Sendable {
-        var logRounds: Int
-        var blockSize: Int
-        var parallelism: Int
+    /// 32 MiB, three passes (OWASP password storage cheat sheet).
+    static let standard = 15
+    /// 64 KiB: for demonstration passwords, which are printed, so that the server starts quickly.
+    static let demonstration = 6
+    private static let blockSize = 8
+    private static let saltLength = 16
+    private static let hashLength = 32
 
-        /// 32 MiB, three passes (OWASP password storage cheat sheet).
-        static let standard = Cost(logRounds: 15, blockSize: 8, parallelism: 3)
-        /// 64 KiB: for demonstration passwords, which are printed, so that the server starts
-        /// quickly.
-        static let demonstration = Cost(logRounds: 6, blockSize: 8, parallelism: 1)
-    }
-
-    static let saltLength = 16
-    static let hashLength = 32
-
-    private let cost: Cost
+    /// The work of one guess: memory is 2^logRounds KiB.
+    private let logRounds: Int
     private let salt: Data
     private let hash: Data
 
     /// Hashes a password. Slow by design: call it through a ``PasswordHasher``.
-    init(_ password: String, cost: Cost) throws {
-        self.cost = cost
+    init(_ password: String, logRounds: Int) throws {
+        self.logRounds = logRounds
         salt = .random(Self.saltLength)
-        hash = try Self.derive(password, salt: salt, cost: cost)
+        hash = try Self.derive(password, salt, logRounds)
     }
 
     /// A random hash that no password matches. Checking against it costs the same as checking
     /// against a real one.
-    init(decoyOf cost: Cost) {
-        self.cost = cost
-        salt = .random(Self.saltLength)
-        hash = .random(Self.hashLength)
+    init(decoyOf logRounds: Int) {
+        self.logRounds = logRounds
+        (salt, hash) = (.random(Self.saltLength), .random(Self.hashLength))
     }
 
     /// Reads the text form.
     init?(_ text: String) {
         let parts = text.split(separator: "$", omittingEmptySubsequences: false)
-        guard parts.count == 5, parts[0].isEmpty, parts[1] == "scrypt" else { return nil }
-        let numbers = parts[2].split(separator: ",").compactMap {
-            Int($0.drop { $0 != "=" }.dropFirst())
-        }
-        guard numbers.count == 3, (1...20).contains(numbers[0]), (1...32).contains(numbers[1]),
-            (1...16).contains(numbers[2]),
-            let salt = Base64URL.decode(parts[3]), let hash = Base64URL.decode(parts[4]),
+        guard parts.count == 3, let logRounds = Int(parts[0]), (1...20).contains(logRounds),
+            let salt = Base64URL.decode(parts[1]), let hash = Base64URL.decode(parts[2]),
             salt.count == Self.saltLength, hash.count == Self.hashLength
         else { return nil }
-        cost = Cost(logRounds: numbers[0], blockSize: numbers[1], parallelism: numbers[2])
-        self.salt = salt
-        self.hash = hash
+        (self.logRounds, self.salt, self.hash) = (logRounds, salt, hash)
     }
 
     /// Whether this is the hash of `password`, compared in constant time.
     func matches(_ password: String) throws -> Bool {
-        constantTimeEqual(try Self.derive(password, salt: salt, cost: cost), hash)
+        constantTimeEqual(try Self.derive(password, salt, logRounds), hash)
     }
 
     var description: String {
-        "$scrypt$ln=\(cost.logRounds),r=\(cost.blockSize),p=\(cost.parallelism)"
-            + "$\(Base64URL.encode(salt))$\(Base64URL.encode(hash))"
+        "\(logRounds)$\(Base64URL.encode(salt))$\(Base64URL.encode(hash))"
     }
 
-    private static func derive(_ password: String, salt: Data, cost: Cost) throws -> Data {
-        let memory = 128 * (1 << cost.logRounds) * cost.blockSize
+    private static func derive(_ password: String, _ salt: Data, _ logRounds: Int) throws -> Data {
+        let memory = 128 * (1 << logRounds) * blockSize
         return try KDF.Scrypt.deriveKey(
             from: Data(password.utf8), salt: salt, outputByteCount: hashLength,
-            rounds: 1 << cost.logRounds,
-            blockSize: cost.blockSize, parallelism: cost.parallelism,
+            rounds: 1 << logRounds, blockSize: blockSize, parallelism: 3,
             maxMemory: 2 * memory + (1 << 20)
         ).withUnsafeBytes { Data($0) }
     }

@@ -70,7 +70,7 @@ import Testing
             for _ in 1...2 {
                 let services = try await IdentityServices(
                     configuration, database: database,
-                    hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)),
+                    hasher: PasswordHasher(logRounds: 4),
                     signingKeyCipher: TestDatabase.cipher())
                 let authority = try #require(services.attestation).authority
                 let (challenge, pending) = try authority.challenge(

@@ -137,8 +137,7 @@ import Testing
                 let error = await #expect(throws: ConfigurationError.self) {
                     try await IdentityServices(
                         configuration, database: await TestDatabase.open(),
-                        hasher: PasswordHasher(
-                            cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)),
+                        hasher: PasswordHasher(logRounds: 4),
                         signingKeyCipher: TestDatabase.cipher())
                 }
                 #expect(error?.description == "attestation.anchors: " + message)

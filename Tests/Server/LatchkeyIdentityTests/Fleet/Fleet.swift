@@ -98,7 +98,7 @@ actor Fleet {
         let services = try await IdentityServices(
             TestServer.configuration,
             database: TestDatabase.open(address, connections: 1),
-            hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)),
+            hasher: PasswordHasher(logRounds: 4),
             signingKeyCipher: SigningKeyCipher.test())
         var devices: [TestDevice] = []
         for number in 0..<count {

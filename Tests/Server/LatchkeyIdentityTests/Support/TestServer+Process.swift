@@ -16,7 +16,7 @@ extension TestServer {
         let services = try await IdentityServices(
             configuration,
             database: TestDatabase.open(database),
-            hasher: PasswordHasher(cost: .init(logRounds: 4, blockSize: 1, parallelism: 1)),
+            hasher: PasswordHasher(logRounds: 4),
             signingKeyCipher: cipher ?? TestDatabase.cipher())
         for name in ["alice", "bob"] where try await services.users.user(named: name) == nil {
             try await services.users.add(username: name, password: password)

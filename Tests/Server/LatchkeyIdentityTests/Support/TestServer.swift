@@ -50,7 +50,7 @@ struct TestServer: Sendable {
     /// Starts a server, runs `body`, and stops the server.
     static func run(
         _ configure: (inout ServerConfiguration) -> Void = { _ in }, logger: Logger = quiet,
-        cost: PasswordHash.Cost = .init(logRounds: 4, blockSize: 1, parallelism: 1),
+        logRounds: Int = 4,
         body: @Sendable (TestServer) async throws -> Void
     ) async throws {
         var configuration = configuration
@@ -58,7 +58,7 @@ struct TestServer: Sendable {
         let time = SettableClock.atWholeSecond()
         let services = try await IdentityServices(
             configuration, database: await TestDatabase.open(),
-            hasher: PasswordHasher(cost: cost),
+            hasher: PasswordHasher(logRounds: logRounds),
             clock: time.clock,
             signingKeyCipher: TestDatabase.cipher())
         let alice = try await services.users.add(username: "alice", password: password)
