@@ -69,11 +69,11 @@ import Testing
             _ = try await server.send(.get, other)
         }
         let lines = log.text.split(separator: "\nnotice ")
-        let refused = lines.filter { $0.contains("redirect_uri is not registered") }
+        let refused = lines.filter { $0.contains("the return address is not registered") }
         #expect(refused.count == 1, "\(log.text)")
         #expect(
             refused.contains { $0.contains("com.example.app://done") && $0.contains("a.example") })
-        let clients = lines.filter { $0.contains("client_id is not registered") }
+        let clients = lines.filter { $0.contains("the client ID is not registered") }
         #expect(clients.count == 1 && clients.allSatisfy { $0.contains("app") }, "\(log.text)")
     }
 

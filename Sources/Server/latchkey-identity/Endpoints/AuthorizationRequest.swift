@@ -37,16 +37,15 @@ struct AuthorizationRequest: Sendable {
     init(_ fields: FormFields, services: IdentityServices) throws {
         guard let client = fields["client_id"].flatMap(services.configuration.client) else {
             throw UnregisteredValue(
-                title: AuthorizeEndpoint.refusalTitle, parameter: "client_id",
-                value: fields["client_id"], registered: services.configuration.clients.map(\.id))
+                name: "client ID", value: fields["client_id"],
+                registered: services.configuration.clients.map(\.id))
         }
         guard let uri = fields["redirect_uri"].flatMap(RedirectURI.init),
             uri.isRegistered(in: client.redirectURIs)
         else {
             throw UnregisteredValue(
-                title: AuthorizeEndpoint.refusalTitle, parameter: "redirect_uri",
-                value: fields["redirect_uri"], registered: client.redirectURIs,
-                clientID: client.id)
+                name: "return address", value: fields["redirect_uri"],
+                registered: client.redirectURIs)
         }
         self.client = client
         redirectURI = uri

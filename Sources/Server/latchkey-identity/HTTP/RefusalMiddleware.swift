@@ -45,7 +45,12 @@ struct RefusalMiddleware: RouterMiddleware {
             log("attestation refused", error, context)
             return try .refusal(error.oauthError, of: request)
         } catch let error as UnregisteredValue {
-            error.log(context)
+            context.logger.notice(
+                "the \(error.name) is not registered",
+                metadata: [
+                    "sent": "\(error.value ?? "")",
+                    "registered": "\(error.registered.joined(separator: " "))",
+                ])
             return error.page.response(status: .badRequest)
         } catch let error as APIError {
             var response = try error.response()
@@ -98,38 +103,23 @@ struct RefusalMiddleware: RouterMiddleware {
     }
 }
 
-/// A parameter of a browser's request has a value that is not registered. The user gets a page, and
-/// no redirect.
-///
-/// The page is for anybody: it repeats the value, and does not name what is registered. The log
-/// does, for the operator.
+/// A parameter of a browser's request has a value that is not registered. The user gets a page with
+/// the value, and no redirect. Only the log names what is registered.
 struct UnregisteredValue: Error {
-    /// The page's title: what the user could not do.
-    let title: String
-    let parameter: String
+    /// What the parameter is, for the page.
+    let name: String
     let value: String?
     let registered: [String]
-    var clientID: String?
 
-    /// The page with the value. With spaces, it could be read as a text of this server.
+    /// With spaces, the value could be read as a text of this server.
     var page: Page {
-        let what = parameter == "client_id" ? "client ID" : "return address"
-        let text =
-            if let value, !value.isEmpty, value.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) {
-                "the \(what) \(String(quoted: value, limit: 200)), which is not registered"
-            } else {
-                "a \(what) that is not registered"
-            }
-        return .message(title: title, text: "The app that sent you here uses \(text).")
-    }
-
-    func log(_ context: IdentityContext) {
-        context.logger.notice(
-            "\(parameter) is not registered",
-            metadata: [
-                "client": "\(clientID ?? "")", "sent": "\(value ?? "")",
-                "registered": "\(registered.joined(separator: " "))",
-            ])
+        let shown = value.flatMap { value in
+            value.utf8.allSatisfy { (0x21...0x7E).contains($0) }
+                ? "the \(name) \(String(quoted: value, limit: 200)), which is not registered" : nil
+        }
+        return .message(
+            title: AuthorizeEndpoint.refusalTitle,
+            text: "The app that sent you here uses \(shown ?? "a \(name) that is not registered").")
     }
 }
 
