@@ -63,7 +63,7 @@ public struct OAuthError: Error, Hashable, Sendable {
             String.UnicodeScalarView(
                 description.unicodeScalars.map { scalar in
                     switch scalar {
-                    case "\"": "'"
+                    case "\"", "‘", "’": "'"
                     case "\\": "?"
                     case " "..."~": scalar
                     default: "?"

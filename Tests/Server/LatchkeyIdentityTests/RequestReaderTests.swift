@@ -93,18 +93,24 @@ import Testing
             ] {
                 let answer = try await server.post(path, json: body, bearer: bearer)
                 #expect(answer.status == 400, "\(answer.body)")
-                #expect(try answer.json["error"]?["reason"] == "InvalidJSON")
+                #expect(try answer.json["error"]?["reason"] == "ValidationFailed")
+                #expect(answer.body.contains("is repeated"), "\(answer.body)")
             }
-            for (path, body) in [
-                (TestServer.lockerPath, #"{"assertion":"a","assertion":"b"}"#),
-                (TestServer.lockerPath, #"{"assertion":"a","attestation":{"x":[{"y":1,"y":1}]}}"#),
+            for (path, body, name) in [
+                (TestServer.lockerPath, #"{"assertion":"a","assertion":"b"}"#, "assertion"),
+                (
+                    TestServer.lockerPath,
+                    #"{"assertion":"a","attestation":{"x":[{"y":1,"y":1}]}}"#,
+                    "y"
+                ),
                 (
                     "/attestation/activation",
-                    String(try tpm.activationBody.dropLast()) + #","ek_certificates":[]}"#
+                    String(try tpm.activationBody.dropLast()) + #","ek_certificates":[]}"#,
+                    "ek_certificates"
                 ),
             ] {
                 try await server.post(path, json: body, bearer: bearer).expectRefusal(
-                    400, "invalid_request", "request body is not a JSON object")
+                    400, "invalid_request", "invalid request body: '\(name)' is repeated")
             }
             let chain = try await tpm.activate(on: server, bearer: bearer)
             let device = TestDevice()

@@ -19,11 +19,9 @@ struct AppSessionEndpoint: Sendable {
 
     /// POST `/oauth2/app_session_token`, body `{"refresh_token": …}`.
     func issue(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        let body = try await request.jsonObject()
-        guard body.count == 1, let text = body["refresh_token"]?.string else {
-            throw APIError.validationFailed(["location": "/refresh_token", "kind": "required"])
-        }
-        guard let refreshToken = RefreshToken(text),
+        struct Body: Decodable { let refresh_token: String }
+        let body = try await request.body(Body.self)
+        guard let refreshToken = RefreshToken(body.refresh_token),
             let session = try await services.grants.session(
                 refreshToken, provenBy: services.proof(of: request)),
             // The page removes devices.

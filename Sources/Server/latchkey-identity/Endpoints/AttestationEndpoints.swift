@@ -32,19 +32,14 @@ struct AttestationEndpoints: Sendable {
     /// with a message for the TPM.
     func begin(_ request: Request, _ context: IdentityContext) async throws -> Response {
         let user = try await user(request)
-        let body = try await request.attestationMembers(
-            ["ek_certificates", "attestation_key"])
-        guard
-            let certificates = body["ek_certificates"]?.array?.map({
-                $0.string.flatMap { Base64URL.decode($0) }
-            }),
-            !certificates.contains(nil),
-            let area = body["attestation_key"]?.string.flatMap({ Base64URL.decode($0) })
-        else {
-            throw OAuthError.invalidRequest("ek_certificates and attestation_key are not base64url")
+        struct Body: Decodable {
+            let ek_certificates: [EncodedBytes]
+            let attestation_key: EncodedBytes
         }
+        let body = try await request.oauthBody(Body.self)
         let (challenge, activation) = try attestation.authority.challenge(
-            endorsement: certificates.compactMap { $0 }, attestationKey: area)
+            endorsement: body.ek_certificates.map(\.data),
+            attestationKey: body.attestation_key.data)
         let id = try await attestation.pending.add(activation, of: user)
         let answer = Begun(
             id: id, credential_blob: Base64URL.encode(challenge.credentialBlob),
@@ -58,10 +53,8 @@ struct AttestationEndpoints: Sendable {
     func finish(_ request: Request, _ context: IdentityContext) async throws -> Response {
         let id = try context.parameters.require("id")
         let user = try await user(request)
-        let body = try await request.attestationMembers(["secret"])
-        guard let secret = body["secret"]?.string.flatMap({ Base64URL.decode($0) }) else {
-            throw OAuthError.invalidRequest("secret is not base64url")
-        }
+        struct Body: Decodable { let secret: EncodedBytes }
+        let secret = try await request.oauthBody(Body.self).secret.data
         guard let activation = try await attestation.pending.take(id, of: user) else {
             throw AttestationError(.activationFailed, "there is no such activation of this user")
         }
@@ -77,12 +70,14 @@ struct AttestationEndpoints: Sendable {
         guard try await user(request) == Self.administrator else {
             throw OAuthError.insufficientScope("of an administrator")
         }
-        let body = try await request.attestationMembers(["challenge", "attestation"])
-        guard let challenge = body["challenge"]?.string, let statement = body["attestation"] else {
-            throw OAuthError.invalidRequest("challenge is not a string")
+        struct Body: Decodable {
+            let challenge: String
+            let attestation: JSONValue
         }
+        let body = try await request.oauthBody(Body.self)
         let name = try await attestation.enrolApprovalKey(
-            CanonicalJSON.encode(statement), challenge: challenge, of: services.challenges)
+            CanonicalJSON.encode(body.attestation), challenge: body.challenge,
+            of: services.challenges)
         context.logger.notice(
             "approval key enrolled", metadata: ["name": "\(AttestationConfiguration.text(name))"])
         return try .json(["name": AttestationConfiguration.text(name)])
@@ -109,19 +104,16 @@ struct AttestationEndpoints: Sendable {
     }
 }
 
-extension Request {
-    /// Reads a JSON object that has these members and no other.
-    fileprivate func attestationMembers(_ names: [String]) async throws -> [String: JSONValue] {
-        let body: [String: JSONValue]
-        do {
-            body = try await jsonObject()
-        } catch let error as APIError {
-            throw OAuthError.invalidRequest(error.message)
+/// Bytes that are base64url in JSON.
+private struct EncodedBytes: Decodable {
+    let data: Data
+
+    init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        guard let data = Base64URL.decode(try container.decode(String.self)) else {
+            throw DecodingError.dataCorruptedError(
+                in: container, debugDescription: "not base64url without padding")
         }
-        guard Set(body.keys) == Set(names) else {
-            throw OAuthError.invalidRequest(
-                "the body must have the members \(names.joined(separator: " and ")), and no other")
-        }
-        return body
+        self.data = data
     }
 }

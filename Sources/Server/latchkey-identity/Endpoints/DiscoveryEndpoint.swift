@@ -92,33 +92,16 @@ struct ChallengeEndpoint: Sendable {
     let services: IdentityServices
 
     func issue(_ request: Request, _ context: IdentityContext) async throws -> Response {
-        let purpose = try purpose(in: try await request.jsonObject())
+        struct Body: Decodable { let purpose: String }
+        let body = try await request.body(Body.self)
+        guard let purpose = ChallengePurpose(rawValue: body.purpose) else {
+            throw APIError.invalidBody("‘purpose’ has an unknown value")
+        }
         let challenge = try await services.challenges.issue(purpose)
         return try .json([
             "result": [
                 "token": challenge.token, "expire_at": challenge.expiresAt.formatted(.iso8601),
             ]
         ])
-    }
-
-    private func purpose(in body: [String: JSONValue]) throws -> ChallengePurpose {
-        if let extra = body.keys.filter({ $0 != "purpose" }).min() {
-            throw APIError.validationFailed([
-                "location": .string("/\(extra)"), "kind": "additionalProperties",
-            ])
-        }
-        guard let member = body["purpose"] else {
-            throw APIError.validationFailed([
-                "location": "", "kind": "required",
-                "details": ["actual": .null, "expected": ["purpose"], "missing": ["purpose"]],
-            ])
-        }
-        guard let purpose = member.string.flatMap(ChallengePurpose.init) else {
-            throw APIError.validationFailed([
-                "location": "/purpose", "kind": "general",
-                "details": ["msg": "unknown challenge purpose"],
-            ])
-        }
-        return purpose
     }
 }

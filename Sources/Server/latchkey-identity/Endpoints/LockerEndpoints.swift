@@ -11,11 +11,17 @@ struct LockerEndpoints: Sendable {
     static let path = "/locker/enrolments"
     /// The maximum age in seconds of the strong authentication that adding a key requires.
     static let maximumAuthenticationAge = 300
-    /// The members of a request to enable easy access, in an error.
-    private static let countersigned = "the members assertion and device_signature, both strings"
-
     private static let noSession = OAuthError.invalidToken(
         "the access token is unknown or has expired")
+
+    /// The members of a request.
+    private struct Body: Decodable {
+        let assertion: String
+        /// To enable easy access.
+        let device_signature: String?
+        /// For a new key.
+        let attestation: JSONValue?
+    }
 
     private struct Answer: Encodable {
         let enrolment_id: String?
@@ -41,10 +47,10 @@ struct LockerEndpoints: Sendable {
     func enrol(_ request: Request, _ context: IdentityContext) async throws -> Response {
         let session = try await session(request)
         try requireFreshAuthentication(session)
-        let (assertion, attestation) = try await attested(request, ["assertion"]) {
-            texts in
-            try LockerRequest(texts[0])
-        }
+        let body = try await request.oauthBody(Body.self)
+        let (assertion, attestation) = (
+            try LockerRequest(body.assertion), try attestation(of: body)
+        )
         let requirement = try requirement(attestation, session, isDeviceKey: true)
         var proof = try await locker.verifier.verifyEnrolment(assertion, audience: services.issuer)
         proof.deviceKey.attestation = try await verify(
@@ -70,14 +76,15 @@ struct LockerEndpoints: Sendable {
         let id = try context.parameters.require("id")
         let session = try await session(request)
         try requireFreshAuthentication(session)
-        let (signed, attestation) = try await attested(
-            request, ["assertion", "device_signature"]
-        ) { texts in
-            (
-                assertion: try LockerRequest(texts[0]),
-                countersignature: try LockerCountersignature(texts[1])
-            )
+        let body = try await request.oauthBody(Body.self)
+        guard let signature = body.device_signature else {
+            throw OAuthError.invalidRequest("device_signature is required")
         }
+        let signed = (
+            assertion: try LockerRequest(body.assertion),
+            countersignature: try LockerCountersignature(signature)
+        )
+        let attestation = try attestation(of: body)
         let requirement = try requirement(attestation, session, isDeviceKey: false)
         var (enrolment, key) = try await locker.verifier.verifyEasyAccessEnabling(
             signed.assertion, countersignature: signed.countersignature, audience: services.issuer,
@@ -118,7 +125,7 @@ struct LockerEndpoints: Sendable {
         -> Response
     {
         let id = try context.parameters.require("id")
-        let assertion = try await request.lockerAssertion()
+        let assertion = try await assertion(in: request)
         let enrolment = try await locker.verifier.verifyDevice(
             assertion, for: .easyAccessDisable, audience: services.issuer, enrolmentID: id)
         try await locker.removeEasyAccessKeys(named: assertion.easyAccessKeyID, of: enrolment)
@@ -137,7 +144,7 @@ struct LockerEndpoints: Sendable {
         guard session.grant.isStrong || beganHere else {
             throw OAuthError.insufficientUserAuthentication()
         }
-        let assertion = try await request.lockerAssertion()
+        let assertion = try await assertion(in: request)
         let enrolment = try await locker.verifier.verifyDevice(
             assertion, for: .levelShares, audience: services.issuer, enrolmentID: id)
         let permitted = try await services.grants.permit(enrolment, in: session)
@@ -152,7 +159,7 @@ struct LockerEndpoints: Sendable {
     /// repeated.
     func revoke(_ request: Request, _ context: IdentityContext) async throws -> Response {
         let id = try context.parameters.require("id")
-        let assertion = try await request.lockerAssertion()
+        let assertion = try await assertion(in: request)
         if let enrolment = try await locker.verifier.verifyRevocation(
             assertion, audience: services.issuer, enrolmentID: id)
         {
@@ -171,17 +178,15 @@ struct LockerEndpoints: Sendable {
         return session
     }
 
-    /// Reads strings from the body, and the member `attestation`, an object, if the server supports
-    /// attestation.
-    private func attested<Value>(
-        _ request: Request, _ names: [String], _ read: ([String]) throws -> Value
-    ) async throws -> (Value, attestation: Data?) {
-        let isSupported = services.attestation != nil
-        let members = try await request.lockerMembers(
-            names,
-            names.count == 1 ? "the member assertion, a string" : LockerEndpoints.countersigned,
-            optional: isSupported ? "attestation" : nil)
-        return (try read(members.texts), members.optional)
+    /// The assertion in a request without other members.
+    private func assertion(in request: Request) async throws -> LockerRequest {
+        try LockerRequest(await request.oauthBody(Body.self).assertion)
+    }
+
+    /// The attestation of a new key; nil without one, or if the server does not support it.
+    private func attestation(of body: Body) throws -> Data? {
+        guard services.attestation != nil else { return nil }
+        return try body.attestation.map { try CanonicalJSON.encode($0) }
     }
 
     /// The requirement for a new key; nil without attestation.
@@ -221,34 +226,6 @@ struct LockerEndpoints: Sendable {
         services.clock.timestamp - session.grant.authTime
     }
 
-}
-
-extension Request {
-    /// Reads the assertion from the body, a JSON object with the member `assertion` and no other.
-    fileprivate func lockerAssertion() async throws -> LockerRequest {
-        try LockerRequest(
-            await lockerMembers(["assertion"], "the member assertion, a string").texts[0])
-    }
-
-    /// Reads the values of a JSON object that has these members and no other.
-    ///
-    /// - Parameter optional: The name of a member that may be present, an object.
-    fileprivate func lockerMembers(
-        _ names: [String], _ description: String, optional: String? = nil
-    ) async throws -> (texts: [String], optional: Data?) {
-        let body: [String: JSONValue]
-        do {
-            body = try await jsonObject()
-        } catch let error as APIError {
-            throw OAuthError.invalidRequest(error.message)
-        }
-        let texts = names.compactMap { body[$0]?.string }
-        let object = optional.flatMap { body[$0] }
-        guard texts.count == names.count, body.count == names.count + (object == nil ? 0 : 1),
-            object == nil || object?.object != nil
-        else { throw OAuthError.invalidRequest("the body must have \(description), and no other") }
-        return (texts, try object.map { try CanonicalJSON.encode($0) })
-    }
 }
 
 /// The registry and the verifier of the locker's endpoints and grants.

@@ -58,12 +58,10 @@ struct SessionEndpoints: Sendable {
             let session = try await services.session(of: request),
             session.grant.managesDevices
         else { throw APIError.unauthorized }
-        let body = try await request.jsonObject()
-        guard body.count == 1, let text = body["kid"]?.string else {
-            throw APIError.validationFailed(["location": "/kid", "kind": "required"])
-        }
+        struct Body: Decodable { let kid: String }
+        let body = try await request.body(Body.self)
         guard
-            let kid = KeyID(rawValue: text),
+            let kid = KeyID(rawValue: body.kid),
             let device = try await services.devices.remove(kid: kid, of: session.user.id)
         else { throw APIError.identityNotFound }
         context.logger.notice("biometric identity removed", metadata: ["identity": "\(device.id)"])

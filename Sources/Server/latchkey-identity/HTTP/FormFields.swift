@@ -78,25 +78,33 @@ extension Request {
         return fields
     }
 
-    /// Reads the JSON object in the body.
+    /// Reads the JSON object in the body. Unknown members are ignored.
     ///
     /// - Throws: ``APIError``; `NIOTooManyBytesError` if the body is too long.
-    func jsonObject() async throws -> [String: JSONValue] {
-        let type = headers[.contentType]?.lowercased().split(separator: ";").map {
+    func body<Body: Decodable>(_ type: Body.Type) async throws -> Body {
+        let media = headers[.contentType]?.lowercased().split(separator: ";").map {
             $0.drop { $0 == " " }
         }
-        guard let type,
-            type == ["application/json"] || type == ["application/json", "charset=utf-8"]
-        else {
-            throw APIError.invalidContentType
+        guard media == ["application/json"] || media == ["application/json", "charset=utf-8"] else {
+            throw APIError.invalidBody("the content type is not application/json")
         }
-        let body = try await body.collect(upTo: Self.maximumBody)
-        guard
-            let object = try? ReceivedJSON.decode(
-                [String: JSONValue].self, from: Data(body.readableBytesView),
+        let bytes = try await body.collect(upTo: Self.maximumBody)
+        do {
+            return try ReceivedJSON.decode(
+                type, from: Data(bytes.readableBytesView),
                 maximumSeparators: ReceivedJSON.requestSeparators)
-        else { throw APIError.invalidJSON }
-        return object
+        } catch {
+            throw APIError.invalidBody(ReceivedJSON.reason(of: error))
+        }
+    }
+
+    /// The same for an endpoint with OAuth's errors.
+    func oauthBody<Body: Decodable>(_ type: Body.Type) async throws -> Body {
+        do {
+            return try await body(type)
+        } catch let error as APIError {
+            throw OAuthError.invalidRequest(error.message)
+        }
     }
 }
 

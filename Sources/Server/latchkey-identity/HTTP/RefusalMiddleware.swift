@@ -130,24 +130,17 @@ struct APIError: Error, Sendable, Encodable {
     let message: String
     /// The HTTP status.
     let code: Int
-    var info: JSONValue?
 
     func response() throws -> Response {
         try .json(["error": self], status: .init(code: code))
     }
 
-    static func validationFailed(_ cause: JSONValue) -> APIError {
+    static func invalidBody(_ cause: String) -> APIError {
         APIError(
-            name: "Invalid", reason: "ValidationFailed", message: "invalid request body", code: 400,
-            info: ["causes": [cause]])
+            name: "Invalid", reason: "ValidationFailed", message: "invalid request body: \(cause)",
+            code: 400)
     }
 
-    static let invalidContentType = APIError(
-        name: "BadRequest", reason: "BadRequest", message: "request content type is invalid",
-        code: 400)
-    static let invalidJSON = APIError(
-        name: "BadRequest", reason: "InvalidJSON", message: "request body is not a JSON object",
-        code: 400)
     static let unauthorized = APIError(
         name: "Unauthorized", reason: "Unauthorized", message: "a valid session is required",
         code: 401)

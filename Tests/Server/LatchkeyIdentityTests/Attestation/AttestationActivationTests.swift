@@ -192,10 +192,10 @@ import Testing
                 #"{"secret":["# + String(repeating: "0,", count: count - 3) + "0]}"
             }
             for (count, message) in [
-                (512, "secret is not base64url"), (513, "request body is not a JSON object"),
+                (512, "'secret' has the wrong type"), (513, "the JSON has too many values"),
             ] {
                 try await server.post(Self.path + "/x", json: complex(count), bearer: bearer)
-                    .expectRefusal(400, "invalid_request", message)
+                    .expectRefusal(400, "invalid_request", "invalid request body: " + message)
             }
         }
     }

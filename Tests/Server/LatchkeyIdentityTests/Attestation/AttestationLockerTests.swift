@@ -101,16 +101,14 @@ import Testing
         }
     }
 
-    @Test func `a server without attestation refuses the member, as before`() async throws {
+    @Test func `a server without attestation ignores the member`() async throws {
         try await TestServer.run { server in
             let bearer = try await server.login().access
             let assertion = try await server.assertion("enrol", by: LockerTestKey())
-            try await server.post(
+            let answer = try await server.post(
                 TestServer.lockerPath, json: body(["assertion": assertion], attestation: "{}"),
-                bearer: bearer
-            ).expectRefusal(
-                400, "invalid_request",
-                "the body must have the member assertion, a string, and no other")
+                bearer: bearer)
+            #expect(answer.status == 201, "\(answer.body)")
         }
     }
 
