@@ -71,7 +71,7 @@ import Testing
                     "/settings/locker",
                     [
                         "csrf_token": page.hiddenField("csrf_token"), "x_action": "revoke",
-                        "x_enrolment_id": device.id,
+                        "x_device_id": device.id,
                     ])
                 #expect(answer.status == status)
             }
@@ -89,9 +89,9 @@ import Testing
             _ = try await opened.get(address(server.login(), on: server))
             _ = try await loggedIn.loginToSettings("alice")
             for (browser, path, action, member, id) in [
-                (opened, "/settings/biometric", "remove", "x_identity_id", enrolment.id),
+                (opened, "/settings/biometric", "remove", "x_device_id", enrolment.id),
                 (
-                    loggedIn, "/settings/locker", "revoke", "x_enrolment_id",
+                    loggedIn, "/settings/locker", "revoke", "x_device_id",
                     try #require(devices.first).id
                 ),
             ] {

@@ -86,7 +86,7 @@ import Testing
             #expect(page.body.contains(device.kid))
             let form = [
                 "csrf_token": try page.hiddenField("csrf_token"), "x_action": "remove",
-                "x_identity_id": try page.hiddenField("x_identity_id"),
+                "x_device_id": try page.hiddenField("x_device_id"),
             ]
             #expect(try await browser.post("/settings/biometric", form).status == 303)
             #expect(
@@ -108,7 +108,7 @@ import Testing
             let token = try await bob.get("/settings").hiddenField("csrf_token")
             let answer = try await bob.post(
                 "/settings/biometric",
-                ["csrf_token": token, "x_action": "remove", "x_identity_id": identity.id])
+                ["csrf_token": token, "x_action": "remove", "x_device_id": identity.id])
             #expect(answer.status == 404)
             try await server.authenticate(device).success()
         }
@@ -135,7 +135,7 @@ import Testing
             for token in ["", "AAAA", foreign] {
                 let answer = try await alice.post(
                     "/settings/biometric",
-                    ["csrf_token": token, "x_action": "remove", "x_identity_id": identity.id])
+                    ["csrf_token": token, "x_action": "remove", "x_device_id": identity.id])
                 #expect(answer.status == 403)
                 #expect(try await alice.post("/logout", ["csrf_token": token]).status == 403)
             }

@@ -22,7 +22,7 @@ enum DeviceRemoval: CaseIterable {
             let page = try await browser.get("/settings/biometric")
             let form = [
                 "csrf_token": try page.hiddenField("csrf_token"), "x_action": "remove",
-                "x_identity_id": try page.hiddenField("x_identity_id"),
+                "x_device_id": try page.hiddenField("x_device_id"),
             ]
             #expect(try await browser.post("/settings/biometric", form).status == 303)
         case .administrator:

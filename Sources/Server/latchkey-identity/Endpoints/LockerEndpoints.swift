@@ -97,15 +97,11 @@ struct LockerEndpoints: Sendable {
         return .empty(.noContent)
     }
 
-    /// DELETE `…/easy-access`: removes the key named by `kid`, or all keys without it.
+    /// DELETE `…/easy-access`: removes all keys.
     func disableEasyAccess(_ request: Request, _ context: IdentityContext) async throws -> Response
     {
         let id = try context.parameters.require("id")
         let session = try await session(request)
-        let kid = request.queryFields?["kid"].flatMap(KeyID.init)
-        guard kid != nil || (request.uri.query ?? "").isEmpty else {
-            throw OAuthError.invalidRequest("kid is not a valid key name")
-        }
         guard let enrolment = try await locker.registry.enrolment(id: id) else {
             throw LockerRequestError(.enrolmentRevoked, "there is no such enrolment")
         }
@@ -114,7 +110,7 @@ struct LockerEndpoints: Sendable {
         guard session.grant.manages(enrolment) else {
             throw OAuthError.insufficientUserAuthentication()
         }
-        try await locker.removeEasyAccessKeys(named: kid, of: enrolment)
+        try await locker.registry.removeAllEasyAccessKeys(of: enrolment)
         context.logger.notice("easy access disabled", metadata: ["enrolment": "\(enrolment.id)"])
         return .empty(.noContent)
     }
@@ -128,7 +124,11 @@ struct LockerEndpoints: Sendable {
         let assertion = try await assertion(in: request)
         let enrolment = try await locker.verifier.verifyDevice(
             assertion, for: .easyAccessDisable, audience: services.issuer, enrolmentID: id)
-        try await locker.removeEasyAccessKeys(named: assertion.easyAccessKeyID, of: enrolment)
+        if let kid = assertion.easyAccessKeyID {
+            try await locker.registry.removeEasyAccessKey(named: kid, of: enrolment)
+        } else {
+            try await locker.registry.removeAllEasyAccessKeys(of: enrolment)
+        }
         context.logger.notice(
             "easy access disabled by the device", metadata: ["enrolment": "\(enrolment.id)"])
         return .empty(.noContent)
@@ -259,16 +259,6 @@ struct LockerServices: Sendable {
     /// The share to release for an enrolment without its user; nil if the server stores none.
     func backgroundShare(of permitted: PermittedEnrolment) async throws -> SecretBytes? {
         try await registry.backgroundShare(of: permitted.enrolment)
-    }
-
-    /// Removes the easy-access key of this name, or all of an enrolment. A request without a name
-    /// means all; a name that is not valid is an error of the request, not nil.
-    func removeEasyAccessKeys(named kid: KeyID?, of enrolment: LockerEnrolment) async throws {
-        if let kid {
-            try await registry.removeEasyAccessKey(named: kid, of: enrolment)
-        } else {
-            try await registry.removeAllEasyAccessKeys(of: enrolment)
-        }
     }
 }
 

@@ -93,7 +93,7 @@ struct Page: Sendable {
             <form method="post" action="\(list.path)">
             \(hidden("csrf_token", token))
             \(hidden("x_action", list.action))
-            \(hidden(list.member, device.id))
+            \(hidden(DeviceList.member, device.id))
             <button class="danger" type="submit">\(list.button) this device</button>
             </form>
             </details>
@@ -138,6 +138,9 @@ struct DeviceList: Sendable {
         let spokenName: String
     }
 
+    /// The form's member with the device's ID.
+    static let member = "x_device_id"
+
     let kind: DeviceKind
     let title: String
     /// The sentence with the user's name.
@@ -150,8 +153,6 @@ struct DeviceList: Sendable {
     let action: String
     /// The query of the page after the action, and its past participle.
     let done: String
-    /// The form's member with the device's ID.
-    let member: String
     /// Whether the action needs a login on this server's own page: it cannot be undone.
     var needsLogin = false
 
@@ -163,13 +164,13 @@ struct DeviceList: Sendable {
         empty: "No device is set up.", button: "Remove",
         consequence: "It is logged out, and needs a login in the browser. \(loggedOut)",
         action: "remove",
-        done: "removed", member: "x_identity_id")
+        done: "removed")
     static let locker = DeviceList(
         kind: .locker, title: "Enrolled devices",
         lead: { "Apps on these devices keep data that only <strong>\($0)</strong> can open." },
         empty: "No device is enrolled.", button: "Revoke",
         consequence: "Its data can never be opened again. \(loggedOut)", action: "revoke",
-        done: "revoked", member: "x_enrolment_id", needsLogin: true)
+        done: "revoked", needsLogin: true)
     private static let loggedOut =
         "All apps and browsers in which you logged in with your password are logged out, except this one."
 }

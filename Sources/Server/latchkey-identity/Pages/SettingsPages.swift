@@ -63,7 +63,7 @@ struct SettingsPages: Sendable {
         }
     }
 
-    /// Removes a device: `x_action=remove`, `x_identity_id` (``DeviceRevocation``).
+    /// Removes a device: `x_action=remove`, `x_device_id` (``DeviceRevocation``).
     func removeBiometric(_ request: Request, _ context: IdentityContext) async throws -> Response {
         try await revoke(.biometric, "biometric identity removed", request, context)
     }
@@ -88,7 +88,7 @@ struct SettingsPages: Sendable {
         }
     }
 
-    /// Revokes an enrolment: `x_action=revoke`, `x_enrolment_id` (``DeviceRevocation``). The device
+    /// Revokes an enrolment: `x_action=revoke`, `x_device_id` (``DeviceRevocation``). The device
     /// can no longer open its locker.
     ///
     /// A session that an app opened cannot: it proves a refresh token only, and the data would be
@@ -118,8 +118,8 @@ struct SettingsPages: Sendable {
         guard let session = try await services.session(cookies) else { return .seeOther("/login") }
         guard services.forms.accepts(form, cookies, for: .settings) else { return forgery }
         guard session.grantID == nil || !list.needsLogin else { return loginNeeded }
-        guard form["x_action"] == list.action, let id = form[list.member] else {
-            throw OAuthError.invalidRequest("x_action and \(list.member) are required")
+        guard form["x_action"] == list.action, let id = form[DeviceList.member] else {
+            throw OAuthError.invalidRequest("x_action and \(DeviceList.member) are required")
         }
         guard
             let isRemoved = try await services.revocation.revoke(

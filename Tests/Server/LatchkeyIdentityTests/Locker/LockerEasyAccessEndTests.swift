@@ -47,9 +47,7 @@ import Testing
             let changed = EnrolledDevice(
                 id: device.id, key: device.key, easyAccess: new, tokens: device.tokens, shares: nil)
             let session = try Tokens(await server.easyAccess(changed).success())
-            try await server.disableEasyAccess(
-                device.id, query: "?kid=\(device.easyAccess.kid)", bearer: device.tokens.access
-            ).expectDone()
+            try await server.disableEasyAccess(of: device, key: device.easyAccess.kid).expectDone()
             #expect(try await server.userInfo(old.access).status == 401)
             try await server.userInfo(session.access).success()
         }

@@ -25,7 +25,7 @@ import Testing
             #expect(page.body.contains(device.id) && !page.body.contains(other.id))
             let form = [
                 "csrf_token": try page.hiddenField("csrf_token"), "x_action": "revoke",
-                "x_enrolment_id": try page.hiddenField("x_enrolment_id"),
+                "x_device_id": try page.hiddenField("x_device_id"),
             ]
             let answer = try await browser.post("/settings/locker", form)
             #expect(answer.status == 303 && answer.headers[.location] == "/settings/locker?revoked")
@@ -49,7 +49,7 @@ import Testing
             _ = try await alice.loginToSettings("alice")
             _ = try await bob.loginToSettings("bob")
             let foreign = try await bob.get("/settings").hiddenField("csrf_token")
-            let form = ["x_action": "revoke", "x_enrolment_id": device.id]
+            let form = ["x_action": "revoke", "x_device_id": device.id]
             #expect(
                 try await bob.post("/settings/locker", form.merging(["csrf_token": foreign]) { $1 })
                     .status == 404)
@@ -60,12 +60,12 @@ import Testing
                     ).status == 403)
             }
             let own = try await alice.get("/settings").hiddenField("csrf_token")
-            for wrong in [["x_action": "remove"], ["x_enrolment_id": ""]] {
+            for wrong in [["x_action": "remove"], ["x_device_id": ""]] {
                 let answer = try await alice.post(
                     "/settings/locker",
                     form.merging(["csrf_token": own]) { $1 }.merging(wrong) { $1 })
                 try answer.expectRefusal(
-                    400, "invalid_request", "x_action and x_enrolment_id are required")
+                    400, "invalid_request", "x_action and x_device_id are required")
             }
             try await server.easyAccess(device).success()
         }

@@ -36,9 +36,7 @@ import Testing
                     (200...204).contains(answer.status),
                     "\(flaw) took the challenge: \(answer.body)")
                 if action == "easy-access-enable" {
-                    try await server.disableEasyAccess(
-                        device.id, query: "?kid=\(key.kid)", bearer: bearer
-                    ).expectDone()
+                    try await server.disableEasyAccess(of: device, key: key.kid).expectDone()
                 }
             }
             #expect(try await server.revoke(device).status == 204)

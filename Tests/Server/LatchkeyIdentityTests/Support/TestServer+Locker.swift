@@ -133,12 +133,20 @@ extension TestServer {
         String(decoding: try JSONEncoder().encode(body), as: UTF8.self)
     }
 
-    func disableEasyAccess(_ id: String, query: String = "", bearer: String?) async throws -> Answer
-    {
+    func disableEasyAccess(_ id: String, bearer: String?) async throws -> Answer {
         var headers: HTTPFields = [:]
         if let bearer { headers[.authorization] = "Bearer \(bearer)" }
         return try await send(
-            .delete, "\(Self.lockerPath)/\(id)/easy-access\(query)", headers: headers)
+            .delete, "\(Self.lockerPath)/\(id)/easy-access", headers: headers)
+    }
+
+    /// Removes one easy-access key, with an assertion of the device.
+    func disableEasyAccess(of device: EnrolledDevice, key: String) async throws -> Answer {
+        try await send(
+            assertion(
+                "easy-access-disable", by: device.key, of: device.id,
+                payload: ["easy_access_kid": .string(key)]),
+            as: "easy-access-disable", to: device)
     }
 
     func easyAccess(

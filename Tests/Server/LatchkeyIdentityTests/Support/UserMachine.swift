@@ -97,17 +97,17 @@ final class UserMachine {
         case .deviceRemovedOnPage:
             let browser = TestBrowser(server: server)
             _ = try await browser.loginToSettings("alice")
-            try await remove("biometric", "remove", "x_identity_id", id, in: browser)
+            try await remove("biometric", "remove", "x_device_id", id, in: browser)
         case .deviceRemovedOnPageOfApp:
             let app = try await server.login()
             let browser = TestBrowser(server: server)
             _ = try await browser.get(Self.link(of: app, on: server))
-            try await remove("biometric", "remove", "x_identity_id", id, in: browser)
+            try await remove("biometric", "remove", "x_device_id", id, in: browser)
             try await server.userInfo(app.access).success()
         case .enrolmentRevokedOnPage:
             let browser = TestBrowser(server: server)
             _ = try await browser.loginToSettings("alice")
-            try await remove("locker", "revoke", "x_enrolment_id", enrolment.id, in: browser)
+            try await remove("locker", "revoke", "x_device_id", enrolment.id, in: browser)
         case .deviceRevoked: #expect(try await services.revocation.revoke(id))
         case .enrolmentRevoked: #expect(try await services.revocation.revoke(enrolment.id))
         case .userRevoked: #expect(try await services.revocation.revokeAll(of: user) == 3)
