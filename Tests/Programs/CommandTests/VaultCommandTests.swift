@@ -113,6 +113,27 @@ struct VaultCommandTests {
         #expect(try await machine.run("vault", "list").output == "There are no vaults.\n")
     }
 
+    @Test func `a forgotten PIN ends with the last vault that has it`() async throws {
+        let machine = try machine()
+        func store(_ name: String, _ pin: String, in container: String = "default") async throws
+            -> Outcome
+        {
+            try await machine.run(
+                [
+                    "vault", "store", name, "--biometrics", "--policy", "pin", "--container",
+                    container,
+                ], pins: [pin], input: "x")
+        }
+        for name in ["one", "two"] { #expect(try await store(name, "2580").status == 0) }
+        #expect(try await machine.run("vault", "reset", "one", "--yes").status == 0)
+        let wrong = try await store("one", "1379")
+        #expect(wrong.status == 4)
+        #expect(wrong.errors.contains("delete all secrets of this container"), "\(wrong.errors)")
+        #expect(try await store("one", "1379", in: "other").status == 0)
+        #expect(try await machine.run("vault", "reset", "two", "--yes").status == 0)
+        #expect(try await store("one", "1379").status == 0)
+    }
+
     @Test func `a policy without biometrics is refused, and nothing is stored`() async throws {
         let machine = try machine()
         let outcome = try await machine.run(

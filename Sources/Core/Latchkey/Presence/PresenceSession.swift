@@ -108,6 +108,10 @@ package final class PresenceSession: PresenceAuthority {
         return answer
     }
 
+    /// The way to another PIN after a wrong one.
+    private static let forgotten: Recovery =
+        "If you forgot it, delete all secrets of this container that have it: the next one then gets a new PIN."
+
     /// Prompts for the container's existing PIN, and returns it after the hardware has accepted it.
     ///
     /// - Returns: nil if the container has no PIN.
@@ -122,7 +126,12 @@ package final class PresenceSession: PresenceAuthority {
             let isRejected = session.state.withLock(\.isRejected)
             state.withLock { $0.isRejected = isRejected }
         }
-        guard try await verifyExistingPIN(prompt, session) else { return nil }
+        do throws(KeystoreError) {
+            guard try await verifyExistingPIN(prompt, session) else { return nil }
+        } catch {
+            guard error.code == .wrongProof else { throw error }
+            throw error.with(recovery: error.recoveryAction.then(Self.forgotten))
+        }
         session.accepted()
         let answer = try await session.pin(PINRequest(purpose: .current, context: prompt))
         guard case .pin(var pin) = answer else { return answer }

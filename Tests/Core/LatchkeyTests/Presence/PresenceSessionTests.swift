@@ -207,6 +207,18 @@ struct PresenceSessionTests {
         }
     }
 
+    @Test func `a wrong existing PIN has the way to a new one as its next step`() async throws {
+        let user = ScriptedPresence(pins: "1111")
+        let session = PresenceSession(user) { [current] (_, presence) async throws(KeystoreError) in
+            _ = try await presence.pin(current)
+            presence.rejected()
+            throw KeystoreError.wrong(1)
+        }
+        let error = await #expect(throws: KeystoreError.self) { try await session.givenPIN(new) }
+        #expect(error?.code == .wrongProof && error?.attemptsLeft == 1)
+        #expect(error?.recovery.contains("If you forgot it, delete all secrets") == true)
+    }
+
     @Test func `a wrong existing PIN counts as rejected by the session`() async throws {
         let user = ScriptedPresence(pins: "1111", "2222", "3333")
         let isRight = Mutex(false)
