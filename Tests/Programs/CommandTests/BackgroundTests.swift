@@ -82,6 +82,27 @@ struct BackgroundTests {
         #expect(!reset.contains("Type ‘yes’"), "\(reset)")
     }
 
+    /// A program with another name than pinentry-curses is known by its answer only.
+    @Test(.requires(program: "pinentry-curses"), arguments: ["pinentry-curses", "form"])
+    func `pinentry is refused in the background for the same reason`(name: String) async throws {
+        var machine = try Machine(tcti: SoftwareTPM.current.tcti)
+        let created = try await machine.run("key", "create", "--json", pins: ["258025"]).json()
+        let id = try #require(created["id"]?.string)
+        let pinentry = machine.directory.path(of: name)
+        try Data("#!/bin/sh\nexec /usr/bin/pinentry-curses \"$@\"\n".utf8).write(
+            to: URL(filePath: pinentry))
+        #expect(chmod(pinentry, 0o700) == 0)
+        machine.environment["PINENTRY_PROGRAM"] = pinentry
+        machine.environment["LATCHKEY_PIN_SOURCE"] = "pinentry"
+        for terminal in [nil, "/dev/tty"] {
+            machine.environment["GPG_TTY"] = terminal
+            let screen = try await screen("background", machine, "key", "sign", id, "/dev/null")
+            #expect(screen.contains("status 7"), "\(screen)")
+            #expect(screen.contains("runs in the background"), "\(screen)")
+            #expect(!screen.contains("GPG_TTY"), "\(screen)")
+        }
+    }
+
     @Test func `a stopped prompt continues in the foreground only`() async throws {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         let created = try await machine.run("key", "create", "--json", pins: ["258025"]).json()

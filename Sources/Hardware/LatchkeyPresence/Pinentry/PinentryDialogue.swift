@@ -23,6 +23,7 @@ struct PinentryDialogue: ~Copyable {
     private static let maximumLines = 200
 
     private let wording: PromptWording
+    private let settings: PinentrySettings
     private var phase = Phase.greeting
     private var commands: ArraySlice<String>
     private var answer = SecretBuffer()
@@ -32,9 +33,9 @@ struct PinentryDialogue: ~Copyable {
     private var roundsLeft = 3
     private var lines = 0
 
-    init(wording: PromptWording, options: [String], timeoutSeconds: Int) {
-        self.wording = wording
-        var commands = options.map { "OPTION \(AssuanLine.escaped($0))" }
+    init(wording: PromptWording, settings: PinentrySettings, timeoutSeconds: Int) {
+        (self.wording, self.settings) = (wording, settings)
+        var commands = settings.options.map { "OPTION \(AssuanLine.escaped($0))" }
         commands.append("SETTITLE \(AssuanLine.escaped(wording.application))")
         commands.append("SETDESC \(AssuanLine.escaped(wording.description))")
         commands.append("SETPROMPT \(wording.label)")
@@ -126,17 +127,15 @@ struct PinentryDialogue: ~Copyable {
 
     private mutating func refused(_ code: UInt32, _ text: String) -> Action {
         switch phase {
-        case .greeting: .finish(.failure(Self.unable(code, text)))
+        case .greeting: .finish(.failure(unable(code, text)))
         // Programs support different options. Without an option the prompt is only plainer.
         case .setting: next()
-        case .asking: .finish(Self.outcome(of: code, text))
+        case .asking: .finish(outcome(of: code, text))
         }
     }
 
     /// libgpg-error: the low 16 bits are the code, the upper ones the source.
-    private static func outcome(of error: UInt32, _ text: String) -> Result<
-        PINAnswer, KeystoreError
-    > {
+    private func outcome(of error: UInt32, _ text: String) -> Result<PINAnswer, KeystoreError> {
         switch error & 0xFFFF {
         case 99, 198, 114: .success(.declined(PINAnswer.userDeclined))
         case 62: .success(.declined("there was no answer in time"))
@@ -144,8 +143,8 @@ struct PinentryDialogue: ~Copyable {
         }
     }
 
-    private static func unable(_ code: UInt32, _ text: String) -> KeystoreError {
-        .unavailable(
+    private func unable(_ code: UInt32, _ text: String) -> KeystoreError {
+        settings.obstacle(
             "pinentry cannot prompt here",
             recovery: Recovery("At a terminal, set GPG_TTY to its path.").then(
                 KeystoreError.otherPINSource),

@@ -37,7 +37,7 @@ struct PinentryExchange {
     mutating func begin(_ process: borrowing PinentryProcess) throws(KeystoreError) -> Bool {
         switch try reply() {
         case .ok: break
-        case .error(let code, let text): throw Self.unable(code, text)
+        case .error(let code, let text): throw unable(code, text)
         case .unanswered: return false
         }
         switch try command("GETINFO flavor", process) {
@@ -93,7 +93,7 @@ struct PinentryExchange {
             case .cancelled where hasThree: return .cancelled
             case .notConfirmed, .cancelled: return buttons.other == nil ? .cancelled : .otherOfTwo
             case .late: return nil
-            case nil: throw Self.unable(code, text)
+            case nil: throw unable(code, text)
             }
         }
     }
@@ -119,7 +119,7 @@ struct PinentryExchange {
             switch Refusal(code) {
             case .notConfirmed, .cancelled: return refusal
             case .late: return nil
-            case nil: throw Self.unable(code, text)
+            case nil: throw unable(code, text)
             }
         }
     }
@@ -155,7 +155,7 @@ struct PinentryExchange {
             case .unanswered: return false
             // Without the question, a button is not consent.
             case .error(let code, let cause) where text.hasPrefix(Self.describing):
-                throw Self.unable(code, cause)
+                throw unable(code, cause)
             // Programs support different options and labels. Without one the prompt is only
             // plainer.
             case .ok, .error: break
@@ -209,8 +209,8 @@ struct PinentryExchange {
         }
     }
 
-    private static func unable(_ code: UInt32, _ text: String) -> KeystoreError {
-        .unavailable(
+    private func unable(_ code: UInt32, _ text: String) -> KeystoreError {
+        settings.obstacle(
             "pinentry cannot prompt here",
             recovery:
                 "Run the program in a graphical session, or at a terminal with GPG_TTY set to its path.",

@@ -23,12 +23,10 @@ extension PinentryPresence {
                 recovery: Recovery("Install a pinentry.").then(KeystoreError.otherPINSource))
         }
         let name = URL(filePath: path).resolvingSymlinksInPath().lastPathComponent
-        let hasTerminal = PinentrySettings(environment: environment).terminal != nil
-        let hasDesktop = ["DISPLAY", "WAYLAND_DISPLAY"].contains {
-            environment[$0].map { !$0.isEmpty } ?? false
-        }
-        if terminalPrograms.contains(name), !hasTerminal {
-            return .unavailable(
+        let settings = PinentrySettings(environment: environment)
+        guard settings.terminal == nil else { return nil }
+        if terminalPrograms.contains(name) {
+            return settings.obstacle(
                 "\(name) has no terminal for the prompt",
                 recovery: Recovery(
                     "Install a pinentry for your desktop, or set GPG_TTY to the path of a terminal."
@@ -36,14 +34,19 @@ extension PinentryPresence {
         }
         // A distribution's own “pinentry” starts one of these.
         let isUsual = environment["PINENTRY_PROGRAM"] == nil && name == program
-        if isUsual || desktopPrograms.contains(name), !hasTerminal, !hasDesktop {
-            return .unavailable(
+        if isUsual || desktopPrograms.contains(name), !hasDesktop(environment: environment) {
+            return settings.obstacle(
                 "\(name) has neither a terminal nor a desktop for the prompt",
                 recovery: Recovery(
                     "Start the program in a graphical session, or set GPG_TTY to the path of a terminal."
                 ).then(KeystoreError.otherPINSource))
         }
         return nil
+    }
+
+    /// Whether the environment names the display of a desktop.
+    package static func hasDesktop(environment: [String: String]) -> Bool {
+        ["DISPLAY", "WAYLAND_DISPLAY"].contains { environment[$0].map { !$0.isEmpty } ?? false }
     }
 
     private static func path(of program: String, in path: String) -> String? {

@@ -66,7 +66,7 @@ struct PinentryConversation: Sendable {
         defer { settings?.restore() }
         let seconds = max(1, Int(timeout.components.seconds))
         var dialogue = PinentryDialogue(
-            wording: wording, options: terminal.options, timeoutSeconds: seconds)
+            wording: wording, settings: terminal, timeoutSeconds: seconds)
         return try exchange(process, &dialogue, wakeUp)
     }
 
@@ -111,18 +111,34 @@ struct PinentryConversation: Sendable {
 struct PinentrySettings: Sendable {
     /// The path of the terminal; nil without a terminal, or if its input is for the shell.
     let terminal: String?
+    /// Whether there is a terminal, whose input is for the shell.
+    let isInBackground: Bool
     /// `name=value`, for Assuan's `OPTION`.
     let options: [String]
 
     init(environment: [String: String], hasTerminal: Bool = true) {
         let set = environment["GPG_TTY"].flatMap { $0.isEmpty ? nil : $0 }
         let named = hasTerminal ? set ?? [0, 1, 2].lazy.compactMap(Self.name).first : nil
-        terminal = named.flatMap { TerminalJob.isInBackground(ofDeviceAt: $0) ? nil : $0 }
+        isInBackground = named.map { TerminalJob.isInBackground(ofDeviceAt: $0) } ?? false
+        terminal = isInBackground ? nil : named
         let locale = environment["LC_ALL"] ?? environment["LC_CTYPE"] ?? environment["LANG"]
         options = [
             ("ttyname", terminal), ("ttytype", environment["TERM"]), ("lc-ctype", locale),
             ("display", environment["DISPLAY"]),
         ].compactMap { name, value in value.map { "\(name)=\($0)" } }
+    }
+
+    /// The error of a program that cannot prompt.
+    ///
+    /// - Parameters:
+    ///   - reason: One clause, for a terminal that it may use.
+    ///   - recovery: The next step then.
+    func obstacle(
+        _ reason: String, recovery: Recovery, underlying: UnderlyingError? = nil
+    ) -> KeystoreError {
+        isInBackground
+            ? QuietTerminal.background
+            : .unavailable(reason, recovery: recovery, underlying: underlying)
     }
 
     private static func name(of descriptor: Int32) -> String? {

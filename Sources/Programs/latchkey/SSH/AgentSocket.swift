@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import Latchkey
 import LatchkeyPlatform
+import LatchkeyPresence
 
 /// The socket of latchkey-agent.socket.
 struct AgentSocket {
@@ -11,12 +12,14 @@ struct AgentSocket {
     /// `/run/user/UID`.
     let path: String
     private let isStandard: Bool
+    private let hasDesktop: Bool
 
     init(environment: [String: String]) {
         let other = environment["XDG_RUNTIME_DIR"].flatMap {
             $0.hasPrefix("/") && !$0.hasPrefix("/run/user/") ? $0 : nil
         }
         isStandard = other == nil
+        hasDesktop = PinentryPresence.hasDesktop(environment: environment)
         path = "\(other ?? "/run/user/\(getuid())")/\(Self.name)"
     }
 
@@ -49,14 +52,19 @@ struct AgentSocket {
             : "end latchkey-agent, then start it as ‘latchkey ssh install’ shows"
     }
 
-    /// The commands that start the agent.
+    /// How to start the agent: a clause, and the commands. Without a desktop, only a program in the
+    /// foreground of a terminal can prompt.
     var start: String {
         // sd_booted(3)
-        access("/run/systemd/system", F_OK) == 0
-            ? "  systemctl --user enable --now latchkey-agent.socket"
-            : """
+        if hasDesktop, access("/run/systemd/system", F_OK) == 0 {
+            return "Start the agent:\n\n  systemctl --user enable --now latchkey-agent.socket"
+        }
+        let place = hasDesktop ? "" : " in a terminal of its own, in which it prompts"
+        return """
+            Start the agent\(place):
+
               mkdir -m 700 -p \(path.dropLast(AgentSocket.fileName.count))
-              latchkey-agent --socket \(path) &
+              latchkey-agent --socket \(path) \(hasDesktop ? "&" : "--pin-source tty")
             """
     }
 

@@ -106,7 +106,7 @@ struct SSHInstallReport: Report {
         parts.append(
             isRunning
                 ? "An agent serves \(socket.path)."
-                : "Start the agent:\n\n\(socket.start)")
+                : socket.start)
         parts.append("For git commits and ssh-keygen -Y:\n\n  export SSH_AUTH_SOCK=\(socket.path)")
         text = parts.joined(separator: "\n\n")
     }

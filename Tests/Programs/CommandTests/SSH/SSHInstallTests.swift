@@ -135,6 +135,28 @@ struct SSHInstallTests {
         #expect(!FileManager.default.fileExists(atPath: machine.directory.path(of: ".ssh/config")))
     }
 
+    @Test func `without a desktop, the agent is started in a terminal of its own`() async throws {
+        let machine = try Machine(tcti: nil)
+        func start(_ display: String) async throws -> String {
+            try await machine.run(
+                ["ssh", "install"],
+                extra: [
+                    "DISPLAY": display, "WAYLAND_DISPLAY": "",
+                    "XDG_RUNTIME_DIR": machine.directory.path,
+                ]
+            ).output
+        }
+        let socket = machine.directory.path(of: "latchkey/ssh-agent.sock")
+        let there = try await start("")
+        #expect(there.contains("in a terminal of its own"), "\(there)")
+        #expect(there.contains("latchkey-agent --socket \(socket) --pin-source tty\n"), "\(there)")
+        let onDesktop = try await start(":0")
+        #expect(!onDesktop.contains("--pin-source"), "\(onDesktop)")
+        #expect(
+            onDesktop.contains("latchkey-agent --socket \(socket) &\n")
+                || onDesktop.contains("systemctl --user enable --now"), "\(onDesktop)")
+    }
+
     @Test func `a file that cannot be read is not replaced`() async throws {
         let machine = try Machine(tcti: nil)
         try FileManager.default.createDirectory(

@@ -18,7 +18,8 @@ extension FuzzTarget {
             let request = PINRequest(
                 purpose: purpose, context: PromptContext(reason: "fuzz"), attemptsLeft: 3)
             var dialogue = PinentryDialogue(
-                wording: PromptWording(request), options: ["ttyname=/dev/tty"], timeoutSeconds: 60)
+                wording: PromptWording(request),
+                settings: PinentrySettings(environment: ["DISPLAY": ":0"]), timeoutSeconds: 60)
             var line = AssuanLine()
             for byte in input {
                 guard let isComplete = try? line.append(byte) else { break }
