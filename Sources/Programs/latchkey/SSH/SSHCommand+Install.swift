@@ -29,7 +29,8 @@ extension SSHCommand {
         @Option(
             name: .customLong("host"),
             help: ArgumentHelp(
-                "Direct ssh to latchkey-agent for this host only, a pattern of ssh_config(5).",
+                "Direct ssh to latchkey-agent for this host only, a pattern of ssh_config(5). Name all hosts in one command: it "
+                    + "replaces the lines of an earlier one.",
                 valueName: "host"))
         var hosts: [String] = []
 
@@ -63,10 +64,10 @@ extension SSHCommand {
             let hidden = await UsualAgent(environment: environment, besides: socket)?
                 .hidden(by: socket)
             if write, hosts.isEmpty, let hidden { throw hidden.conflict }
-            if write { try file.add() }
+            let replaced = write ? try file.add() : nil
             return SSHInstallReport(
                 file: file, socket: socket, isConfigured: try file.isComplete(),
-                others: try file.otherAgents(), hidden: hidden)
+                replaced: replaced, others: try file.otherAgents(), hidden: hidden)
         }
     }
 }
@@ -85,15 +86,17 @@ struct SSHInstallReport: Report {
         case path, isConfigured, isRunning
     }
 
+    /// - Parameter replaced: The hosts of the lines that these replace.
     init(
-        file: SSHConfigurationFile, socket: AgentSocket, isConfigured: Bool, others: [String],
-        hidden: UsualAgent.HiddenKeys?
+        file: SSHConfigurationFile, socket: AgentSocket, isConfigured: Bool, replaced: String?,
+        others: [String], hidden: UsualAgent.HiddenKeys?
     ) {
         (path, isRunning) = (file.path, socket.isServed)
         self.isConfigured = isConfigured
+        let earlier = replaced.map { ", instead of those for \($0)" } ?? ""
         var parts = [
             isConfigured
-                ? "\(printable(path)) has these lines:\n\n\(file.lines)"
+                ? "\(printable(path)) has these lines\(earlier):\n\n\(file.lines)"
                 : "‘latchkey ssh install --write’ makes these lines \(file.place) of \(printable(path)):\n\n\(file.lines)",
             "\(file.scope), ssh then asks latchkey-agent for keys, not the agent in SSH_AUTH_SOCK. latchkey-agent passes requests for other keys on to that agent. ‘latchkey ssh install --remove’ removes the lines.",
         ]

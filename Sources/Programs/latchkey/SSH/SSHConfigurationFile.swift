@@ -32,7 +32,6 @@ struct SSHConfigurationFile {
     /// The lines that direct ssh to the agent. After those for single hosts, the options at the
     /// begin of the file are again for all hosts.
     var lines: String {
-        let section = hosts.isEmpty ? Self.allHosts : "Host \(hosts.joined(separator: " "))"
         let lines = [Self.heading, section, "\(Self.agentPrefix)\(agentPath)"]
         return (lines + (section == Self.allHosts ? [] : [Self.allHosts])).joined(separator: "\n")
     }
@@ -41,20 +40,44 @@ struct SSHConfigurationFile {
     /// default for the hosts that name no agent.
     var place: String { hosts.isEmpty ? "the last ones" : "the first ones" }
 
-    var scope: String {
-        hosts.isEmpty ? "For all hosts" : "For \(printable(hosts.joined(separator: ", ")))"
+    var scope: String { "For \(Self.hosts(section))" }
+
+    private var section: String {
+        hosts.isEmpty ? Self.allHosts : "Host \(hosts.joined(separator: " "))"
     }
 
-    /// Whether the file contains the lines.
+    /// The hosts of a line `Host`, as a part of a sentence.
+    private static func hosts(_ section: String) -> String {
+        guard section != allHosts else { return "all hosts" }
+        return printable(section.split(separator: " ").dropFirst().joined(separator: ", "))
+    }
+
+    /// The line `Host` of the lines that ``add()`` wrote.
+    private static func section(of own: ArraySlice<UInt8>) -> String? {
+        own.split(separator: lineFeed).dropFirst().first.map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// Whether the file contains the lines: those for all hosts below the sections for others.
     func isComplete() throws -> Bool {
         let text = try contents()
-        return Self.ownLines(in: text).map { Array(text[$0]) == Array(lines.utf8) } ?? false
+        guard let range = Self.ownLines(in: text), Array(text[range]) == Array(lines.utf8) else {
+            return false
+        }
+        guard hosts.isEmpty else { return true }
+        // Options below the lines are for all hosts too. Without the lines above them, they would
+        // be for the hosts of an earlier section.
+        let next = text[range.upperBound...].split(separator: Self.lineFeed).map(Self.words)
+            .first { $0.first.map { !$0.hasPrefix("#") } ?? false }
+        return !["host", "match"].contains(next?[0].lowercased())
     }
 
-    /// Puts the lines into the file, in place of earlier ones. Keeps its mode.
-    func add() throws {
+    /// Puts the lines into the file at their place, and removes earlier ones. Keeps its mode.
+    ///
+    /// - Returns: The hosts of the removed lines, if they are others; nil otherwise.
+    func add() throws -> String? {
         let present = try contents()
-        guard try !isComplete() else { return }
+        guard try !isComplete() else { return nil }
+        let earlier = Self.ownLines(in: present).map { present[$0] }
         let rest = Self.withoutOwnLines(present)
         let block = Array(lines.utf8)
         var text: [UInt8]
@@ -69,6 +92,8 @@ struct SSHConfigurationFile {
             text = rest + [Self.lineFeed, Self.lineFeed] + block
         }
         try write(text)
+        let former = earlier.flatMap(Self.section)
+        return former == section ? nil : former.map(Self.hosts)
     }
 
     /// Restores the file as it was before ``add()``.
@@ -91,8 +116,7 @@ struct SSHConfigurationFile {
     func otherAgents() throws -> [String] {
         var (section, found): (String, [String]) = ("", [])
         for line in Self.withoutOwnLines(try contents()).split(separator: Self.lineFeed) {
-            let text = String(decoding: line, as: UTF8.self)
-            let words = text.split { $0.isWhitespace || $0 == "=" }
+            let words = Self.words(line)
             switch words.first?.lowercased() {
             case "host"?, "match"?: section = words.joined(separator: " ") + ": "
             case "identityagent"?: found.append(section + words.joined(separator: " "))
@@ -103,6 +127,10 @@ struct SSHConfigurationFile {
     }
 
     // MARK: Bytes
+
+    private static func words(_ line: ArraySlice<UInt8>) -> [Substring] {
+        String(decoding: line, as: UTF8.self).split { $0.isWhitespace || $0 == "=" }
+    }
 
     /// The three or four lines that ``add()`` wrote, without the last line feed.
     private static func ownLines(in text: [UInt8]) -> Range<Int>? {

@@ -74,6 +74,27 @@ struct SSHInstallTests {
         #expect(other.hasSuffix("/latchkey/ssh-agent.sock"))
     }
 
+    @Test func `a second --write moves the lines for all hosts to the end`() async throws {
+        let machine = try Machine(tcti: nil)
+        let file = try configuration(machine, Array("Host b\n    User ada\n".utf8))
+        #expect(try await machine.run("ssh", "install", "--write").status == 0)
+        let first = try String(contentsOfFile: file, encoding: .utf8)
+        let own = "Host a\n    IdentityAgent none\n"
+        try write("\(first)\n# a comment\n\(own)", file)
+        #expect(try await machine.run("ssh", "install", "--json").json()["isConfigured"] == false)
+        let written = try await machine.run("ssh", "install", "--write", "--json").json()
+        #expect(written["isConfigured"] == true)
+        #expect(try await agent(of: "a", file) == "none")
+        #expect(try await agent(of: "b", file)?.hasSuffix("/latchkey/ssh-agent.sock") == true)
+        // Comments, and options of the lines' own section, stay below them.
+        let text = try String(contentsOfFile: file, encoding: .utf8)
+        for added in ["\n # end\n", "    Compression yes\n"] {
+            try write(text + added, file)
+            #expect(try await machine.run("ssh", "install", "--write").status == 0)
+            #expect(try String(contentsOfFile: file, encoding: .utf8) == text + added)
+        }
+    }
+
     @Test func `with --host, only these hosts use the agent`() async throws {
         let machine = try Machine(tcti: nil)
         let file = try configuration(machine, Array("Host *\n  IdentityAgent /usual\n".utf8))
@@ -88,6 +109,21 @@ struct SSHInstallTests {
             let refused = try await machine.run("ssh", "install", "--write", "--host", host)
             #expect(refused.status == 2 || refused.status == 64, "\(host): \(refused.output)")
         }
+    }
+
+    @Test func `the output names the hosts whose lines are replaced`() async throws {
+        let machine = try Machine(tcti: nil)
+        func replaced(_ hosts: String...) async throws -> String? {
+            let written = try await machine.run(
+                ["ssh", "install", "--write"] + hosts.flatMap { ["--host", $0] })
+            #expect(written.status == 0, "\(written.errors)")
+            return written.output.firstMatch(of: /has these lines(.*):\n/).map { String($0.1) }
+        }
+        #expect(try await replaced("a.example", "b.example") == "")
+        #expect(try await replaced("a.example", "b.example") == "")
+        #expect(try await replaced("c.example") == ", instead of those for a.example, b.example")
+        #expect(try await replaced() == ", instead of those for c.example")
+        #expect(try await replaced("x") == ", instead of those for all hosts")
     }
 
     @Test func `with --host, the first options of the file stay those of all hosts`() async throws {
