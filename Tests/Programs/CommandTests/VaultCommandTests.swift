@@ -134,6 +134,14 @@ struct VaultCommandTests {
         #expect(try await store("one", "1379").status == 0)
     }
 
+    @Test func `for the name of a vault, pin change names the option for vaults`() async throws {
+        let machine = try machine()
+        #expect(try await machine.run("vault", "store", "app", input: "x").status == 0)
+        let outcome = try await machine.run("pin", "change", "app")
+        #expect(outcome.status == 6)
+        #expect(outcome.errors.contains("‘latchkey pin change --secrets’"), "\(outcome.errors)")
+    }
+
     @Test func `a policy without biometrics is refused, and nothing is stored`() async throws {
         let machine = try machine()
         let outcome = try await machine.run(

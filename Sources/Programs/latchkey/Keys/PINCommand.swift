@@ -125,7 +125,9 @@ extension PINCommand {
                     guard error.code == .notFound else { throw error }
                     throw error.with(
                         reason: "the container ‘\(records.name)’ has no key with the given name",
-                        recovery: error.recoveryAction)
+                        recovery: error.recoveryAction.then(
+                            "‘latchkey pin change --secrets’ changes the PIN of the vaults and credentials."
+                        ))
                 }
             }
             try records.checkPlace(of: named)
