@@ -13,8 +13,8 @@ extension SSHCommand {
             discussion: """
                 Replaces all earlier settings. A rule has the form [SOURCE>][USER@]HOST, as in ‘ssh-add -h’: a login from \
                 this machine to HOST, or through a forwarded agent on the server SOURCE. A through B needs two rules: \
-                ‘B’ and ‘B>A’. The command reads the host keys from known_hosts and stores their fingerprints; HOST can be \
-                a fingerprint too (SHA256:…). A key with rules signs logins of OpenSSH 8.9 and newer only, no files.
+                ‘B’ and ‘B>A’. The command reads the host keys from known_hosts and stores their fingerprints. HOST can be \
+                '[HOST]:PORT' for another port than 22, or a fingerprint (SHA256:…). A key with rules signs logins of OpenSSH 8.9 and newer only, no files.
 
                 Without options, the key signs logins to all servers, files and git commits, and refuses forwarded \
                 connections.
@@ -189,7 +189,8 @@ struct DestinationRule {
         guard !fingerprints.isEmpty else {
             throw KeystoreError(
                 code: .notFound, reason: "known_hosts has no key of the host ‘\(name)’",
-                recovery: "Log in to it once, or give the fingerprint of its host key, as SHA256:…."
+                recovery:
+                    "Log in to it once, or give the fingerprint of its host key, as SHA256:…. A server with another port than 22 is '[HOST]:PORT'."
             )
         }
         return SSHDestination.Hop(name: name, fingerprints: fingerprints)

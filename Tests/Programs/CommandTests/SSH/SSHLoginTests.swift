@@ -176,6 +176,26 @@ struct SSHLoginTests {
         }
     }
 
+    @Test func `a rule names another port as known_hosts does`() async throws {
+        let machine = try machine()
+        let created = try await machine.run(
+            "key", "create", "--ssh", "--label", "work", pins: [SSHAgent.pin])
+        #expect(created.status == 0, "\(created.errors)")
+        // The key of any server.
+        let line = try await machine.run("ssh", "export", "work").output
+        let hosts = machine.directory.path(of: "known_hosts")
+        try Data("[127.0.0.1]:2222 \(line)".utf8).write(to: URL(filePath: hosts))
+        func restrict(_ rule: String) async throws -> Outcome {
+            try await machine.run(
+                "ssh", "restrict", "work", "--known-hosts", hosts, "--host", rule)
+        }
+        let absent = try await restrict("127.0.0.1")
+        #expect(absent.status == 6)
+        #expect(absent.errors.contains("'[HOST]:PORT'"), "\(absent.errors)")
+        let rule = try await restrict("ada@[127.0.0.1]:2222")
+        #expect(rule.status == 0, "\(rule.errors)")
+    }
+
     @Test func `a server accepts the certificate that the agent offers`() async throws {
         try await SSHAgent.withRunning(machine()) { agent in
             let key = try await agent.createKey()
