@@ -54,6 +54,7 @@ struct CompletionTests {
         #expect(
             try await values(["key", "show"], "", on: machine).sorted() == ["desktop", "laptop"])
         #expect(try await values(["key", "show"], "des", on: machine) == ["desktop"])
+        #expect(try await values(["pin", "change"], "des", on: machine) == ["desktop"])
         #expect(try await values(["vault", "show"], "", on: machine) == ["database"])
         #expect(try await values(["credential", "show"], "", on: machine) == [id[...]])
     }

@@ -36,7 +36,7 @@ extension PINCommand {
         @Argument(
             help: ArgumentHelp(
                 "Change only this key's PIN: its ID, the first 4 or more characters of it, or its label.",
-                valueName: "id"))
+                valueName: "id"), completion: NameCompletion.keys)
         var key: KeyIDArgument?
 
         @Flag(help: "Change only the PIN of the vaults and credentials.") var secrets = false
