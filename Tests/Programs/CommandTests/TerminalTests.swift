@@ -155,6 +155,22 @@ struct TerminalTests {
         }
     }
 
+    @Test func `a prompt is wrapped to the terminal's width`() async throws {
+        let machine = try Machine(tcti: SoftwareTPM.current.tcti)
+        try #require(
+            try await machine.run("key", "create", "--label", "laptop", pins: ["2580"]).status == 0)
+        let shell =
+            "stty cols 40 </dev/tty; exec \(Products.latchkey) key sign laptop /dev/null"
+        let signed = try await type(
+            ["2580\r"], at: machine, program: "/usr/bin/env", ["sh", "-c", shell])
+        #expect(signed.status == 0, "\(signed.screen)")
+        let lines = signed.screen.split(separator: "\r\n")
+        #expect(lines.allSatisfy { $0.count <= 40 }, "\(lines)")
+        #expect(
+            lines.joined(separator: " ").contains(
+                "asks for your PIN to sign with the key ‘laptop’ (container ‘default’)."))
+    }
+
     @Test func `a typed secret is not shown, and ends with Return`() async throws {
         let machine = try Machine(tcti: SoftwareTPM.current.tcti)
         let stored = try await type(["geheim\r"], at: machine, "vault", "store", "app")

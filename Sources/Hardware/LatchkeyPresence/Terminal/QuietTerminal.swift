@@ -64,6 +64,11 @@ struct QuietTerminal: ~Copyable {
         tcsetattr(descriptor, TCSADRAIN, &saved)
     }
 
+    /// Shows lines, wrapped to the terminal's columns.
+    func show(lines: String) {
+        show(TerminalText.wrapped(lines, at: 0, TerminalText.width(of: descriptor) ?? .max) + "\n")
+    }
+
     func show(_ text: String) {
         var rest = Array(text.utf8)[...]
         while !rest.isEmpty {
@@ -144,7 +149,8 @@ package enum TerminalQuestion {
     ) async throws(KeystoreError) -> Bool {
         try await onOwnThread { wakeUp throws(KeystoreError) in
             let terminal = try QuietTerminal(path: path)
-            terminal.show("\(question)\nType ‘yes’ to confirm: ")
+            terminal.show(lines: question)
+            terminal.show("Type ‘yes’ to confirm: ")
             let reader = DeadlineReader(
                 descriptor: terminal.descriptor, wakeUp: wakeUp, deadline: .now + timeout)
             return line(from: reader) == Array("yes".utf8)

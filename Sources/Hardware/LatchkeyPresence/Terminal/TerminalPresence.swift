@@ -89,7 +89,7 @@ struct TerminalConversation: Sendable {
             switch try line(wording.label, terminal, wakeUp) {
             case .unusable(let error):
                 objection = error
-                terminal.show(PromptWording.complaint(error) + "\n")
+                terminal.show(lines: PromptWording.complaint(error))
             case .declined(let why): return .declined(why)
             case .typed(let pin):
                 guard wording.isNew else { return .pin(pin) }
@@ -97,7 +97,7 @@ struct TerminalConversation: Sendable {
                 case .typed(pin): return .pin(pin)
                 case .typed, .unusable:
                     objection = PromptWording.differ
-                    terminal.show(PromptWording.mismatch + "\n")
+                    terminal.show(lines: PromptWording.mismatch)
                 case .declined(let why): return .declined(why)
                 }
             }

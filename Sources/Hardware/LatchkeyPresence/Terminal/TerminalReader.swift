@@ -18,7 +18,7 @@ struct TerminalReader: Sendable {
             Result { () throws(KeystoreError) -> R in
                 let terminal = try QuietTerminal(path: path)
                 terminal.silence()
-                terminal.show(description + "\n")
+                terminal.show(lines: description)
                 return try body(terminal)
             }
         }
@@ -85,7 +85,8 @@ struct TerminalReader: Sendable {
         _ terminal: borrowing QuietTerminal, _ label: String
     ) throws(KeystoreError) {
         try terminal.resume()
-        terminal.show(description + "\n" + label + " ")
+        terminal.show(lines: description)
+        terminal.show(label + " ")
     }
 }
 

@@ -2,6 +2,7 @@ import ArgumentParser
 import FoundationEssentials
 import Glibc
 import Latchkey
+import LatchkeyPlatform
 import LatchkeyServices
 import Synchronization
 
@@ -41,7 +42,7 @@ struct Console: Sendable {
             let output = StandardStreams.outputDescriptor
             try result(
                 isatty(output) == 1
-                    ? style.printable(layout.arranged(width: terminalWidth(of: output), style))
+                    ? style.printable(layout.arranged(width: TerminalText.width(of: output), style))
                     : printableLines(layout.script))
         case .json: try result(report.bareOutput ?? Self.json(report))
         }
@@ -122,8 +123,9 @@ struct Console: Sendable {
 
     private func write(_ sentence: String, _ tone: Style.Tone) {
         let prefix = "latchkey:"
-        let text = Layout.wrapped(
-            printable(sentence), at: prefix.count + 1, terminalWidth(of: STDERR_FILENO) ?? .max)
+        let text = TerminalText.wrapped(
+            printable(sentence), at: prefix.count + 1,
+            TerminalText.width(of: STDERR_FILENO) ?? .max)
         StandardStreams.writeError("\(errorStyle(prefix, tone)) \(text)")
     }
 }
