@@ -109,9 +109,27 @@ struct PinentryChoiceTests {
             #expect(made == expected, "\(answer)")
             let commands = try pinentry.commands
             #expect(commands.contains("GETPIN") && !commands.contains("CONFIRM"))
+            let isWord = expected != .otherOfTwo || answer.contains("ERR")
+            #expect(commands.count { $0 == "GETPIN" } == (isWord ? 1 : 3), "\(answer)")
             #expect(
                 commands.contains("SETDESC Log in?%0A%0ATo agree, type yes and choose “Use”."))
         }
+    }
+
+    @Test(arguments: [("yes", .accepted), ("no", .cancelled)] as [(String, PinentryChoice.Answer)])
+    func `another word than yes and no is asked for again`(
+        word: String, expected: PinentryChoice.Answer
+    ) async throws {
+        let answer =
+            "n=$((${n:-0} + 1)); case $n in 1) word=y ;; 2) word= ;; *) word=\(word) ;; esac; "
+            + "printf 'D %s\\nOK\\n' \"$word\""
+        let pinentry = try program(answer, flavor: "gnome3")
+        let made = try await choice(pinentry).ask(
+            "Log in?", Self.three, isConsent: true, within: hangLimit)
+        #expect(made == expected)
+        let commands = try pinentry.commands
+        #expect(commands.count { $0 == "GETPIN" } == 3)
+        #expect(commands.count { $0 == "SETERROR Type yes or no." } == 2)
     }
 
     @Test(arguments: [

@@ -13,6 +13,8 @@ struct PinentryExchange {
     /// suffix.
     private static let terminalFlavors = ["tty", "curses"]
     private static let describing = "SETDESC"
+    /// The number of attempts to type a word.
+    private static let rounds = 3
 
     private let reader: DeadlineReader
     private let settings: PinentrySettings
@@ -98,7 +100,8 @@ struct PinentryExchange {
         }
     }
 
-    /// Only the word `yes` is consent, so that neither Return nor Escape is.
+    /// Only the word `yes` is consent, so that neither Return nor Escape is. Asks again after any other
+    /// word than `no`.
     private mutating func askForWord(
         _ question: String, _ buttons: PinentryChoice.Buttons, _ process: borrowing PinentryProcess
     ) throws(KeystoreError) -> PinentryChoice.Answer? {
@@ -110,18 +113,23 @@ struct PinentryExchange {
                 also: ["SETPROMPT \(yes)/\(no):"])
         else { return nil }
         let refusal = buttons.other == nil ? PinentryChoice.Answer.cancelled : .otherOfTwo
-        switch try command("GETPIN", process, among: [yes, no]) {
-        case .ok(yes): return .accepted
-        case .ok(no): return .cancelled
-        case .ok: return refusal
-        case .unanswered: return nil
-        case .error(let code, let text):
-            switch Refusal(code) {
-            case .notConfirmed, .cancelled: return refusal
-            case .late: return nil
-            case nil: throw unable(code, text)
+        for _ in 0..<Self.rounds {
+            switch try command("GETPIN", process, among: [yes, no]) {
+            case .ok(yes): return .accepted
+            case .ok(no): return .cancelled
+            case .ok:
+                let hint = "SETERROR Type \(yes) or \(no)."
+                if case .unanswered = try command(hint, process) { return nil }
+            case .unanswered: return nil
+            case .error(let code, let text):
+                switch Refusal(code) {
+                case .notConfirmed, .cancelled: return refusal
+                case .late: return nil
+                case nil: throw unable(code, text)
+                }
             }
         }
+        return refusal
     }
 
     /// libgpg-error: the low 16 bits are the code.
