@@ -91,7 +91,8 @@ extension VaultCommand {
         static let configuration = CommandConfiguration(
             commandName: "show",
             abstract:
-                "Print only the secret. With --json, print the vault's state without the secret.")
+                "Print only the secret. With --json, print the vault's state without the secret.",
+            discussion: "‘latchkey vault status’ prints the state without a prompt.")
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
         @Argument(help: VaultCommand.nameHelp, completion: NameCompletion.vaults)
