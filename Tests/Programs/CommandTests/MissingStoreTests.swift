@@ -95,6 +95,19 @@ struct MissingStoreTests {
         #expect(!exists(typo))
     }
 
+    @Test(arguments: ["key", "ssh", "vault", "credential", "passkey"])
+    func `an empty list names a container that is not the default`(group: String) async throws {
+        let machine = try machine()
+        let usual = try await machine.run(group, "list")
+        #expect(usual.status == 0 && usual.output.hasPrefix("There are no "), "\(usual)")
+        #expect(!usual.output.contains("container"), "\(usual)")
+        let other = try await machine.run(group, "list", "--container", "defualt")
+        #expect(other.status == 0)
+        #expect(other.output.contains(" in the container ‘defualt’."), "\(other)")
+        let json = try await machine.run(group, "list", "--container", "defualt", "--json")
+        #expect(!json.output.contains("defualt"))
+    }
+
     @Test func `what is at the place of a store is named, and stays as it is`() async throws {
         let machine = try machine()
         let place = machine.directory.path(of: "place")

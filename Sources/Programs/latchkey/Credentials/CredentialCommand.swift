@@ -57,7 +57,7 @@ extension CredentialCommand {
             let defaultID = try store.defaultCredential?.id
             return CredentialListReport(
                 credentials: found.map { CredentialReport($0, isDefault: $0.id == defaultID) },
-                isFiltered: !conditions.isEmpty)
+                isFiltered: !conditions.isEmpty, place: context.place)
         }
 
         private static let claimPrefix = "claim."
@@ -199,6 +199,8 @@ struct CredentialListReport: Report {
     let credentials: [CredentialReport]
     /// Whether the list has only the credentials with certain tags or claims.
     let isFiltered: Bool
+    /// The value of ``CommandContext/place``.
+    let place: String
 
     private enum CodingKeys: CodingKey {
         case credentials
@@ -206,8 +208,7 @@ struct CredentialListReport: Report {
 
     var layout: Layout {
         guard !credentials.isEmpty else {
-            return Layout(
-                isFiltered ? "There are no such credentials." : "There are no credentials.")
+            return Layout("There are no \(isFiltered ? "such " : "")credentials\(place).")
         }
         let rows = credentials.map { credential in
             let id = printable(credential.id)

@@ -42,7 +42,8 @@ extension KeyCommand {
                 }
             }
             let shown = reports.filter { all || $0.isOwn }
-            return KeyListReport(keys: shown, hidden: reports.count - shown.count)
+            return KeyListReport(
+                keys: shown, hidden: reports.count - shown.count, place: context.place)
         }
     }
 
@@ -87,6 +88,8 @@ struct KeyListReport: Report {
     let keys: [KeyReport]
     /// The number of keys of biometric login and the locker that the list leaves out.
     let hidden: Int
+    /// The value of ``CommandContext/place``.
+    let place: String
 
     private enum CodingKeys: CodingKey {
         case keys
@@ -96,8 +99,8 @@ struct KeyListReport: Report {
         guard !keys.isEmpty else {
             return Layout(
                 hidden == 0
-                    ? "There are no keys."
-                    : "There are no keys that you created. --all lists the keys of biometric login and the locker."
+                    ? "There are no keys\(place)."
+                    : "There are no keys that you created\(place). --all lists the keys of biometric login and the locker."
             )
         }
         let rows = keys.map { key in

@@ -48,8 +48,9 @@ extension PasskeyCommand {
         func perform(in context: CommandContext) async throws -> PasskeyListReport {
             let passkeys = try await context.passkeys().store.list()
             return PasskeyListReport(
-                passkeys: passkeys.filter { site == nil || $0.rpID == site }.map(PasskeyReport.init)
-            )
+                passkeys: passkeys.filter { site == nil || $0.rpID == site }
+                    .map(PasskeyReport.init),
+                place: context.place)
         }
     }
 
@@ -208,9 +209,17 @@ struct PasskeyReport: Report {
 /// The result of ‘latchkey passkey list’.
 struct PasskeyListReport: Report {
     let passkeys: [PasskeyReport]
+    /// The value of ``CommandContext/place``.
+    let place: String
+
+    private enum CodingKeys: CodingKey {
+        case passkeys
+    }
 
     var layout: Layout {
-        guard !passkeys.isEmpty else { return Layout("There are no passkeys on this computer.") }
+        guard !passkeys.isEmpty else {
+            return Layout("There are no passkeys on this computer\(place).")
+        }
         let rows = passkeys.map { passkey in
             let words = [
                 String(passkey.id.prefix(8)), printable(passkey.site),

@@ -32,7 +32,7 @@ extension SSHCommand {
         func perform(in context: CommandContext) async throws -> SSHKeyListReport {
             let (keys, damaged) = try await context.records().sshKeys()
             if let error = damaged.first { throw error }
-            return SSHKeyListReport(keys: keys.map(SSHKeyReport.init))
+            return SSHKeyListReport(keys: keys.map(SSHKeyReport.init), place: context.place)
         }
     }
 
@@ -170,10 +170,16 @@ extension RecordContainer {
 
 struct SSHKeyListReport: Report {
     let keys: [SSHKeyReport]
+    /// The value of ``CommandContext/place``.
+    let place: String
+
+    private enum CodingKeys: CodingKey {
+        case keys
+    }
 
     var layout: Layout {
         keys.isEmpty
-            ? Layout("There are no SSH keys. ‘latchkey key create --ssh’ creates one.")
+            ? Layout("There are no SSH keys\(place). ‘latchkey key create --ssh’ creates one.")
             : .stack(keys.map(\.layout))
     }
 }

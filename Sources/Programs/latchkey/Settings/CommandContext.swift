@@ -134,6 +134,13 @@ struct CommandContext: Sendable {
         return try StandardStreams.readSecret(limit: limit, larger: larger)
     }
 
+    /// The container, as a part of a sentence about its absent contents; empty for the default one. A
+    /// misspelled name is that of an empty container.
+    var place: String {
+        settings.container == Setting.container.standard
+            ? "" : " in the container ‘\(printable(settings.container))’"
+    }
+
     /// The context of a prompt for a PIN or fingerprint.
     func prompt(_ reason: String) -> PromptContext {
         PromptContext(reason: reason, container: settings.container)

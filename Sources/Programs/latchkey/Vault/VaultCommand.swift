@@ -140,7 +140,8 @@ extension VaultCommand {
             let space = try VaultSpace(
                 records: try await context.records(), presence: context.presence)
             return VaultListReport(
-                vaults: try space.keys().map { VaultReport(stored: $0, in: space) })
+                vaults: try space.keys().map { VaultReport(stored: $0, in: space) },
+                place: context.place)
         }
     }
 
@@ -168,9 +169,15 @@ extension VaultCommand {
 
 struct VaultListReport: Report {
     let vaults: [VaultReport]
+    /// The value of ``CommandContext/place``.
+    let place: String
+
+    private enum CodingKeys: CodingKey {
+        case vaults
+    }
 
     var layout: Layout {
-        guard !vaults.isEmpty else { return Layout("There are no vaults.") }
+        guard !vaults.isEmpty else { return Layout("There are no vaults\(place).") }
         let rows = vaults.map { vault in
             let name = printable(vault.name)
             return Layout.Row(
