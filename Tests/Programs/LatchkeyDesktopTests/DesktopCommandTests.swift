@@ -93,6 +93,46 @@ struct DesktopCommandTests {
     }
 
     /// Without a line of standard input, a question would be an error of its own.
+    @Test func `what recover needs is checked before the first question`() async throws {
+        let output = try await DesktopMachine.run(
+            """
+            echo "A $(desktop recover --json 2>/dev/null </dev/null)"
+            echo "B $(echo login-password | desktop enable --json 2>/dev/null)"
+            python3 - <<'END'
+            import os, pty
+            pid, terminal = pty.fork()
+            if pid == 0:
+                os.execv("./latchkey", ["latchkey", "desktop", "recover"])
+            seen = b""
+            try:
+                while data := os.read(terminal, 4096):
+                    seen += data
+                    # Ctrl-D
+                    if seen.endswith(b": "): os.write(terminal, b"\\x04")
+            except OSError:
+                pass
+            print("C", seen.decode(), flush=True)
+            END
+            kill $daemon; wait $daemon
+            echo "D $(desktop recover --restore --json 2>/dev/null </dev/null)"
+            rm "$HOME/.local/share/keyrings/login.keyring"
+            echo "E $(desktop recover --restore --json 2>/dev/null </dev/null)"
+            """,
+            asRoot: """
+                rm /run/latchkey/login
+                echo "F $(setpriv --reuid=6101 --regid=6101 --clear-groups env HOME="$PWD/home" \\
+                    XDG_RUNTIME_DIR=/run/user/6101 ./latchkey desktop recover --json 2>/dev/null </dev/null)"
+                """)
+        #expect(output.contains(/A .*does not open your keyring.*\nstatus 6/), "\(output)")
+        #expect(output.contains(/B {"enabled":true,.*\nstatus 0/), "\(output)")
+        #expect(output.contains("Login password: "), "\(output)")
+        #expect(output.contains(/D .*gnome-keyring-daemon does not run.*\nstatus 7/), "\(output)")
+        #expect(output.contains(/E .*there is no login keyring.*\nstatus 6/), "\(output)")
+        #expect(output.contains(/F .*the service of the sign-in does not run/), "\(output)")
+        #expect(!output.contains("standard input"), "\(output)")
+    }
+
+    /// Without a line of standard input, a question would be an error of its own.
     @Test func `everything that is missing is named together, before the first question`()
         async throws
     {

@@ -96,20 +96,22 @@ package enum TerminalSecret {
     ///
     /// - Parameters:
     ///   - prompt: One or two sentences without control characters.
+    ///   - label: The name of the secret, before the input.
     ///   - limit: The maximum number of bytes.
     ///   - path: The terminal's device; by default that of the process.
     ///   - timeout: How long the user may take.
     /// - Throws: `KeystoreError`: `unavailable` without a terminal, `cancelled` if the user
     ///   declines, `invalidInput` for an empty or longer line.
     package static func line(
-        _ prompt: String, limit: Int, path: String = "/dev/tty", timeout: Duration = .seconds(600)
+        _ prompt: String, label: String = "Secret", limit: Int, path: String = "/dev/tty",
+        timeout: Duration = .seconds(600)
     ) async throws(KeystoreError) -> SecretBytes {
         let reader = TerminalReader(path: path, timeout: timeout, description: prompt)
         return try await onOwnThread { wakeUp throws(KeystoreError) in
             try reader.run(wakeUp) {
                 (terminal: borrowing QuietTerminal) throws(KeystoreError) -> SecretBytes in
                 var line = TerminalLine(capacity: limit)
-                if let reason = try reader.read("Secret:", terminal, wakeUp, into: &line) {
+                if let reason = try reader.read("\(label):", terminal, wakeUp, into: &line) {
                     throw .cancelled(reason)
                 }
                 guard line.text.count > 0, !line.text.isOverfull else {

@@ -207,6 +207,7 @@ extension DesktopCommand {
 
         func perform(in context: CommandContext) async throws -> BriefReport {
             let session = try DesktopSession(context)
+            if restore { try session.keyring.check() } else { try await session.checkRecord() }
             let password = try await session.input.password()
             try await session.check(password)
             let enrolment = session.enrolment

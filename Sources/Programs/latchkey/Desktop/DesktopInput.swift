@@ -26,7 +26,8 @@ final class DesktopInput: Sendable {
 
     private func line(_ prompt: String, _ name: String) async throws(CommonError) -> SecretBytes {
         guard isatty(STDIN_FILENO) != 1 else {
-            return try await TerminalSecret.line(prompt, limit: Self.limit)
+            return try await TerminalSecret.line(
+                prompt, label: name.prefix(1).uppercased() + name.dropFirst(), limit: Self.limit)
         }
         guard pinSource != .descriptor(STDIN_FILENO) else {
             throw CommonError(

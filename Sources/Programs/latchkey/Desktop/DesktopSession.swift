@@ -49,6 +49,17 @@ struct DesktopSession: Sendable {
         return try await blocking { () throws(CommonError) in try service.status() }
     }
 
+    /// Checks before the first question that the service has a keyring's secret.
+    func checkRecord() async throws(CommonError) {
+        guard let record = try await status().record else {
+            throw .notFound(
+                "Latchkey does not open your keyring",
+                recovery:
+                    "‘latchkey desktop enable’ enables it. To use a recovery text, add --restore.")
+        }
+        guard record.kind == .gnome else { throw KeyringEnrolment.otherKind(record.kind) }
+    }
+
     /// Finds everything that keeps the sign-in from being enabled, before the first question, and
     /// warns of everything else.
     ///
