@@ -38,7 +38,7 @@ package struct OutputFile: Sendable {
                 guard access(path, W_OK) == 0 else { throw .last }
             }
         } catch {
-            throw unwritable("\(error)")
+            throw unwritable(error)
         }
         guard !isFile(input) else {
             throw KeystoreError(
@@ -63,7 +63,7 @@ package struct OutputFile: Sendable {
         do throws(SystemError) {
             try await BlockingThread().run { () throws(SystemError) in try writeNow(bytes) }
         } catch {
-            throw unwritable("\(error)")
+            throw unwritable(error)
         }
     }
 
@@ -154,6 +154,13 @@ package struct OutputFile: Sendable {
             path = next.hasPrefix("/") ? next : "\(folder(of: path))/\(next)"
         }
         throw SystemError(ELOOP)
+    }
+
+    private func unwritable(_ error: SystemError) -> KeystoreError {
+        guard [ENOSPC, EDQUOT].contains(error.number) else { return unwritable("\(error)") }
+        return KeystoreError(
+            code: .unavailable, reason: "the result cannot be written to \(path): \(error)",
+            recovery: Recovery(WriteRehearsal.advice(after: error)))
     }
 
     private func unwritable(_ reason: String) -> KeystoreError {

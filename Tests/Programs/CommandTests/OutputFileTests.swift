@@ -138,8 +138,9 @@ struct OutputFileTests {
             }
             // /dev/full
             try #require(mknod("\(folder)/full", S_IFCHR | 0o666, 1 << 8 | 7) == 0)
-            let full = try await sign(machine, id, to: "\(folder)/full", status: 2)
+            let full = try await sign(machine, id, to: "\(folder)/full", status: 7)
             #expect(full.errors.contains("No space left on device"), "\(full)")
+            #expect(full.errors.contains("Free some space, and try again."), "\(full)")
         }
     }
 
