@@ -148,13 +148,17 @@ struct DesktopCommandTests {
             echo "C $(desktop enable --keyring kwallet --json 2>/dev/null </dev/null)"
             echo "D $(desktop enable --proof finger --json 2>/dev/null </dev/null)"
             """)
-        #expect(output.contains(/D .*is off; no fingerprint can be checked:/), "\(output)")
         #expect(
-            output.contains(/A .*PIN or finger is off; the login keyring .* is not encrypted/),
+            output.contains(/D .*is off\. .* turns it on\.\\nNo fingerprint can be checked:/),
             "\(output)")
-        #expect(output.contains(/"recovery":".*turns it on. Set a password for it/), "\(output)")
-        #expect(output.contains(/B .*systemd-homed .*is off; .*is not encrypted.*\nstatus 1/))
-        #expect(output.contains(/C .*systemd-homed .*is off; the wallet's salt/), "\(output)")
+        // Each is a line with its next step.
+        #expect(output.contains(/A latchkey: .*: 2 conditions are not met\.\n/), "\(output)")
+        for line in [
+            /\nlatchkey: The sign-in with a PIN or finger is off\. .* turns it on\.\n/,
+            /\nlatchkey: The login keyring .* is not encrypted\. Set a password for it .*\n/,
+        ] { #expect(output.contains(line), "\(output)") }
+        #expect(output.contains(/B .*Systemd-homed .* is off\. .*is not encrypted.*\nstatus 1/))
+        #expect(output.contains(/C .*Systemd-homed .* is off\. .*The wallet's salt/), "\(output)")
         #expect(!output.contains("standard input"), "\(output)")
     }
 

@@ -161,14 +161,15 @@ struct DesktopSession: Sendable {
         return obstacles
     }
 
-    /// One error with the reasons and the next steps of all.
+    /// One error, with a line for the reason and the next step of each.
     private static func joined(_ errors: [CommonError]) -> CommonError {
         guard errors.count > 1 else { return errors.first ?? SignInSocket.unexpected }
+        let lines = errors.map { error in
+            "\(error.reason.prefix(1).uppercased())\(error.reason.dropFirst()). \(error.advice)"
+        }
         return CommonError(
-            code: .wrongState, reason: errors.map(\.reason).joined(separator: "; "),
-            recovery: errors.dropFirst().reduce(errors[0].recoveryAction) {
-                $0.then($1.recoveryAction)
-            })
+            code: .wrongState, reason: "\(errors.count) conditions are not met",
+            recovery: Recovery(lines.joined(separator: "\n")))
     }
 
     /// Checks the login password with the system's helper.

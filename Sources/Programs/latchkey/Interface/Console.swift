@@ -92,7 +92,7 @@ struct Console: Sendable {
             }
         } else {
             write(failure.message, .bad)
-            write(failure.recovery, .bad)
+            for line in failure.recovery.split(separator: "\n") { write(String(line), .bad) }
         }
         // If this cannot be written, stderr still has the error, and the exit status shows it.
         if format == .json, let text = try? Self.json(["error": failure]) { try? result(text) }
