@@ -100,8 +100,8 @@ struct PinentryExchange {
         }
     }
 
-    /// Only the word `yes` is consent, so that neither Return nor Escape is. Asks again after any other
-    /// word than `no`.
+    /// Only the word `yes` is consent, so that neither Return nor Escape is. Asks again after any
+    /// other word than `no`.
     private mutating func askForWord(
         _ question: String, _ buttons: PinentryChoice.Buttons, _ process: borrowing PinentryProcess
     ) throws(KeystoreError) -> PinentryChoice.Answer? {

@@ -134,8 +134,8 @@ struct CommandContext: Sendable {
         return try StandardStreams.readSecret(limit: limit, larger: larger)
     }
 
-    /// The container, as a part of a sentence about its absent contents; empty for the default one. A
-    /// misspelled name is that of an empty container.
+    /// The container, as a part of a sentence about its absent contents; empty for the default one.
+    /// A misspelled name is that of an empty container.
     var place: String {
         settings.container == Setting.container.standard
             ? "" : " in the container ‘\(printable(settings.container))’"
