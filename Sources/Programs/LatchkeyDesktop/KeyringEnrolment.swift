@@ -21,7 +21,7 @@ package struct KeyringEnrolment: Sendable {
     /// The time for one request to the keyring's daemon.
     private static let limit: Duration = .seconds(10)
 
-    private let service: any SignInClient
+    let service: any SignInClient
     private let keyring: any Keyring
 
     package init(service: any SignInClient, keyring: any Keyring) {
@@ -31,16 +31,18 @@ package struct KeyringEnrolment: Sendable {
     /// Makes the record's secret the keyring's.
     ///
     /// - Parameters:
+    ///   - seen: The record when the user chose the proof.
     ///   - password: The login password, which the caller has checked.
     ///   - proof: The user's PIN, or that the service asks for a finger. It is used unless there is a
     ///     record that it and this password open.
     /// - Throws: `CommonError`: `wrongProof` if the login password does not open the keyring,
-    ///   `wrongState` if neither it nor the secret does, and the errors of both parts. The record
-    ///   stays, so that the next run continues.
-    package func enable(password: SecretBytes, proof: SignInProof) throws(CommonError) -> Outcome {
-        if let record = try service.status().record {
-            return try resume(record, password: password, proof: proof)
-        }
+    ///   `wrongState` if neither it nor the secret does, `conflict` if the record is another one by
+    ///   now, and the errors of both parts. The record stays, so that the next run continues.
+    package func enable(
+        _ seen: SignInStatus.Record?, password: SecretBytes, proof: SignInProof
+    ) throws(CommonError) -> Outcome {
+        try check(seen)
+        if let seen { return try resume(seen, password: password, proof: proof) }
         // Before anything is stored: a keyring with another password cannot be changed.
         guard try keyring.unlock(password, until: deadline) == .done else {
             throw CommonError(
@@ -60,26 +62,33 @@ package struct KeyringEnrolment: Sendable {
     /// Stores the key of a KWallet, which keeps its own password: the login password.
     ///
     /// - Parameter key: As ``KWallet/key(password:salt:)`` derives it from the login password.
-    package func enableWallet(key: SecretBytes, password: SecretBytes, proof: SignInProof)
-        throws(CommonError) -> Outcome
-    {
-        try keep(key, .kwallet, password, proof)
+    package func enableWallet(
+        _ seen: SignInStatus.Record?, key: SecretBytes, password: SecretBytes, proof: SignInProof
+    ) throws(CommonError) -> Outcome {
+        try keep(seen, key, .kwallet, password, proof)
     }
 
     /// Lets the PIN or finger sign in without a keyring. A random secret, which opens nothing, is in
     /// place of a keyring's: the login password must open it once at a sign-in.
-    package func enableWithoutKeyring(password: SecretBytes, proof: SignInProof) throws(CommonError)
-        -> Outcome
-    {
+    package func enableWithoutKeyring(
+        _ seen: SignInStatus.Record?, password: SecretBytes, proof: SignInProof
+    ) throws(CommonError) -> Outcome {
         let kind = KeyringKind.withoutKeyring
-        return try keep(.random(count: kind.secretLength), kind, password, proof)
+        return try keep(seen, .random(count: kind.secretLength), kind, password, proof)
+    }
+
+    /// Another program can store a record with a secret that it knows, while the user types.
+    private func check(_ seen: SignInStatus.Record?) throws(CommonError) {
+        guard try service.status().record == seen else { throw Self.changedMeanwhile }
     }
 
     /// Stores a secret without a change of a keyring.
     private func keep(
-        _ secret: SecretBytes, _ kind: KeyringKind, _ password: SecretBytes, _ proof: SignInProof
+        _ seen: SignInStatus.Record?, _ secret: SecretBytes, _ kind: KeyringKind,
+        _ password: SecretBytes, _ proof: SignInProof
     ) throws(CommonError) -> Outcome {
-        if let existing = try service.status().record {
+        try check(seen)
+        if let existing = seen {
             guard existing.kind == kind else { throw Self.otherKind(existing.kind) }
             let record = try follow(existing, password, proof)
             let stored = try service.release(password: password)
@@ -149,7 +158,7 @@ package struct KeyringEnrolment: Sendable {
 
     /// Gives the keyring back to the login password, and deletes the record.
     ///
-    /// - Throws: As ``enable(password:proof:)``; `notFound` without a record.
+    /// - Throws: As ``enable(_:password:proof:)``; `notFound` without a record.
     package func disable(password: SecretBytes) throws(CommonError) -> Outcome {
         guard let record = try service.status().record else {
             throw .notFound(

@@ -13,9 +13,9 @@ package protocol SignInClient: Sendable {
         _ kind: KeyringKind, secret: SecretBytes, password: SecretBytes, proof: SignInProof
     ) throws(CommonError) -> UInt64
 
-    /// Completes the copies of the record's secret. If the password opens it, it is sealed again, under
-    /// the PIN that the user has now or for a finger. Otherwise the proof opens it, and a copy under the
-    /// password is added.
+    /// Completes the copies of the record's secret, which the password or the proof opens. It is sealed
+    /// again, under the PIN that the user has now or for a finger alone. If the password did not open
+    /// it, a copy under the password is added.
     ///
     /// - Returns: The record's new generation.
     func renew(password: SecretBytes, proof: SignInProof) throws(CommonError) -> UInt64

@@ -21,10 +21,16 @@ package struct SignInRecord: Hashable, Sendable {
         /// Whether another password was set without this copy's password, so that it no longer
         /// opens at a sign-in.
         package var isStale: Bool
+        /// Whether one request gave its password and the proof under which the secret is sealed, or
+        /// PAM changed such a password to this one. Only a sign-in with it lets the proof sign in.
+        package fileprivate(set) var isOfSeal: Bool
         package let wrap: PasswordWrap
 
-        package init(generation: UInt64, isStale: Bool = false, wrap: PasswordWrap) {
+        package init(
+            generation: UInt64, isStale: Bool = false, isOfSeal: Bool, wrap: PasswordWrap
+        ) {
             (self.generation, self.isStale, self.wrap) = (generation, isStale, wrap)
+            self.isOfSeal = isOfSeal
         }
     }
 
@@ -64,16 +70,28 @@ package struct SignInRecord: Hashable, Sendable {
 
     /// Adds the newest copy, made with ``nextBinding``. The oldest one stays, which a sign-in has
     /// proven; one between them, which none has proven, is replaced.
-    package mutating func add(_ wrap: PasswordWrap) {
-        let new = Wrap(generation: generation + 1, wrap: wrap)
+    ///
+    /// - Parameter isOfSeal: Whether PAM changed a password with ``Wrap/isOfSeal`` to this one.
+    package mutating func add(_ wrap: PasswordWrap, isOfSeal: Bool = false) {
+        let new = Wrap(generation: generation + 1, isOfSeal: isOfSeal, wrap: wrap)
         wraps = [new] + wraps.suffix(Self.maximumWraps - 1)
     }
 
-    /// Removes the other copies, after a sign-in has opened one. Marks it as fresh.
+    /// Replaces the sealed secret.
+    ///
+    /// - Parameter index: The copy whose password was given with the proof under which it is sealed.
+    package mutating func seal(_ sealed: [UInt8], with index: Int) {
+        self.sealed = sealed
+        for other in wraps.indices { wraps[other].isOfSeal = other == index }
+    }
+
+    /// Removes the other copies, after PAM has accepted the password of one. Marks it as fresh. The
+    /// sealed secret goes too if it belongs to another password: its proof may be another program's.
     package mutating func keepOnly(_ index: Int) {
         guard wraps.indices.contains(index) else { return }
         wraps = [wraps[index]]
         wraps[0].isStale = false
+        if !wraps[0].isOfSeal { sealed = nil }
     }
 
     /// Marks all copies, after a password change without the old password.
@@ -110,6 +128,7 @@ extension SignInRecord {
         struct Wrap: Codable {
             let generation: UInt64
             let isStale: Bool
+            let isOfSeal: Bool
             let logRounds: Int
             let salt: Data
             let box: Data
@@ -132,7 +151,7 @@ extension SignInRecord {
             generation: generation, sealed: sealed.map { Data($0) },
             wraps: wraps.map {
                 Stored.Wrap(
-                    generation: $0.generation, isStale: $0.isStale,
+                    generation: $0.generation, isStale: $0.isStale, isOfSeal: $0.isOfSeal,
                     logRounds: $0.wrap.logRounds, salt: $0.wrap.salt, box: $0.wrap.box)
             })
         let encoder = JSONEncoder()
@@ -175,7 +194,9 @@ extension SignInRecord {
                     logRounds: entry.logRounds, salt: entry.salt, box: entry.box, kind: kind)
             else { throw .damaged("a copy in the record of the keyring is out of its bounds") }
             wraps.append(
-                Wrap(generation: entry.generation, isStale: entry.isStale, wrap: wrap))
+                Wrap(
+                    generation: entry.generation, isStale: entry.isStale,
+                    isOfSeal: entry.isOfSeal, wrap: wrap))
         }
         guard hasCopy else { throw .damaged("the record of the keyring has no copy") }
     }

@@ -17,8 +17,8 @@ package enum SignInRequest: Sendable {
     case changed(name: String, old: SecretBytes, new: SecretBytes)
     case status
     case enrol(kind: String, secret: SecretBytes, password: SecretBytes, proof: SignInProof)
-    /// Seals the secret under the PIN that is set now or for a finger alone, or adds a copy under the
-    /// password.
+    /// Seals the secret under the PIN that is set now or for a finger alone, and adds a copy under the
+    /// password if none has it.
     case renew(password: SecretBytes, proof: SignInProof)
     case activate(generation: UInt64)
     case release(password: SecretBytes)

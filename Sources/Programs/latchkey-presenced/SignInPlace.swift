@@ -50,9 +50,12 @@ enum SignInPlace: Hashable, Sendable {
     /// them to ask any user for a proof.
     private static let openDisplayManagers: Set<Substring> = ["gdm.service", "gdm3.service"]
 
-    /// - Parameter sessions: All sessions of the machine.
+    /// - Parameters:
+    ///   - sessions: All sessions of the machine.
+    ///   - unlocks: Whether the proof may unlock a session. If not, nobody is asked at a locked one.
     static func of(
-        _ requester: Requester, for user: UInt32, among sessions: [LoginManager.SeatSession]
+        _ requester: Requester, for user: UInt32, among sessions: [LoginManager.SeatSession],
+        unlocks: Bool = true
     ) -> SignInPlace {
         // Another user's program, for example su, even in the user's own terminal.
         guard requester.realUser == user || requester.isRoot && requester.realUser == 0 else {
@@ -64,11 +67,14 @@ enum SignInPlace: Hashable, Sendable {
             // A locker belongs to the user and runs while the session is locked; GNOME's is a worker
             // of gdm. Root's other programs, such as sudo, must not ask behind a locked screen.
             guard session.user == user, session.isAtSeat, !session.isGreeter,
-                !requester.isRoot || !session.isLocked || requester.isWorker(of: session)
+                !session.isLocked
+                    || unlocks && (!requester.isRoot || requester.isWorker(of: session))
             else { return .elsewhere }
             return hasRemote ? .besideRemote : .here
         }
-        let atSeat = sessions.filter { $0.user == user && $0.isAtSeat && !$0.isGreeter }
+        let atSeat = sessions.filter {
+            $0.user == user && $0.isAtSeat && !$0.isGreeter && (unlocks || !$0.isLocked)
+        }
         let isUnlocked = atSeat.contains { !$0.isLocked }
         guard requester.isRoot else {
             // A locker that the user's manager started.
@@ -104,7 +110,9 @@ enum SignInPlace: Hashable, Sendable {
     }
 
     /// Asks logind about the process of a connection.
-    static func of(_ peer: PeerCredentials, for user: UInt32, on bus: Bus) async -> SignInPlace {
+    static func of(
+        _ peer: PeerCredentials, for user: UInt32, on bus: Bus, unlocks: Bool
+    ) async -> SignInPlace {
         guard let group = controlGroup(of: peer.process), let realUser = peer.realUser,
             let parent = peer.parent
         else { return .elsewhere }
@@ -113,7 +121,8 @@ enum SignInPlace: Hashable, Sendable {
             let requester = Requester(
                 isRoot: peer.user == 0, realUser: realUser, parent: parent, controlGroup: group,
                 session: try await logind.seatSession(of: peer.process))
-            return of(requester, for: user, among: try await logind.seatSessions())
+            return of(
+                requester, for: user, among: try await logind.seatSessions(), unlocks: unlocks)
         } catch {
             return .elsewhere
         }

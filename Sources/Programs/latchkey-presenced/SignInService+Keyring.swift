@@ -8,9 +8,9 @@ import Logging
 /// The records of users, for ``SignInService``. The service never replaces the last copy of a
 /// secret: it only adds copies, and removes those that a sign-in has shown to be unnecessary.
 extension SignInService {
-    /// PAM accepted the user, who typed this text. If it is the account's password and opens the
-    /// record, the record is the user's own, and the PIN under which it was sealed may sign in. A text
-    /// that was not checked only opens the record.
+    /// PAM accepted the user, who typed this text. If it is the account's password, and was given with
+    /// the PIN under which the record is sealed, the PIN is the user's own and may sign in. A text that
+    /// was not checked only opens the record.
     func learned(
         _ password: SecretBytes, isChecked: Bool, of user: UInt32, named name: String,
         by peer: PeerCredentials
@@ -28,8 +28,9 @@ extension SignInService {
         }
     }
 
-    /// Opens a record with the account's password, and keeps only the copy that it opened. If it
-    /// opens none, the password was changed without them, and they are marked.
+    /// Opens a record with the account's password, and keeps only the copy that it opened, with the
+    /// sealed one if that belongs to it. If it opens none, the password was changed without them, and
+    /// they are marked.
     private static func prove(
         _ records: SignInRecordStore, _ user: UInt32, _ name: String, _ password: SecretBytes,
         isChecked: Bool
@@ -40,10 +41,9 @@ extension SignInService {
             return nil
         }
         guard isChecked else { return (secret, record) }
-        if record.wraps.count > 1 || record.wraps[index].isStale {
-            record.keepOnly(index)
-            record = try records.write(record)
-        }
+        var proven = record
+        proven.keepOnly(index)
+        if proven != record { record = try records.write(proven) }
         return (secret, record)
     }
 
@@ -100,7 +100,8 @@ extension SignInService {
                 }
                 record.keepOnly(index)
                 record.add(
-                    try PasswordWrap(secret, password: new, binding: record.nextBinding))
+                    try PasswordWrap(secret, password: new, binding: record.nextBinding),
+                    isOfSeal: record.sealed != nil)
                 _ = try records.write(record)
                 return .line("done")
             }
@@ -164,9 +165,9 @@ extension SignInService {
         do throws(CommonError) {
             let record = try await stored { (records) throws(CommonError) in
                 var record = SignInRecord(user: user, name: name, kind: kind)
-                record.sealed = Array(sealed)
                 record.add(
                     try PasswordWrap(secret, password: password, binding: record.nextBinding))
+                record.seal(Array(sealed), with: 0)
                 let written = try records.write(record)
                 guard try written.open(password: password)?.secret == secret else {
                     try records.remove(user: user, generation: written.generation)
@@ -179,40 +180,39 @@ extension SignInService {
         } catch { return failed(error, user, peer) }
     }
 
-    /// Completes the copies of the secret. The password opens it for a new proof, under which it is
-    /// sealed again; or the proof opens it for a new password, under which a copy is added. Nothing is
-    /// removed: PAM has not accepted this password.
+    /// Completes the copies of the secret, which the password or the proof opens. It is always sealed
+    /// again under this proof, for this password alone: neither may be the user's. No copy under a
+    /// proven password is removed: PAM has not accepted this one.
     func renew(
         _ password: SecretBytes, _ proof: SignInProof, of user: UInt32, by peer: PeerCredentials
     ) async -> SecretBytes {
-        let found: (record: SignInRecord, secret: SecretBytes?)?
+        typealias Found = (record: SignInRecord, opened: (secret: SecretBytes, index: Int)?)
+        let found: Found?
         do throws(CommonError) {
-            found = try await stored {
-                (records) throws(CommonError) -> (record: SignInRecord, secret: SecretBytes?)? in
+            found = try await stored { (records) throws(CommonError) -> Found? in
                 guard let record = try Self.own(records, user) else { return nil }
-                return (record, try record.open(password: password)?.secret)
+                return (record, try record.open(password: password))
             }
         } catch { return failed(error, user, peer) }
         guard let (record, opened) = found else { return .line("error", "absent") }
-        var sealed = record.sealed
-        var unwrapped: SecretBytes?
+        let (secret, sealed): (SecretBytes, Data)
         do throws(KeystoreError) {
-            if let opened {
-                sealed = Array(
-                    try await authority.sealForSignIn(opened, with: proof.pin, of: user))
-            } else if let sealed {
-                unwrapped = try await authority.open(Data(sealed), with: proof.pin, of: user)
+            var known = opened?.secret
+            if known == nil, let sealed = record.sealed {
+                known = try await authority.open(Data(sealed), with: proof.pin, of: user)
             }
+            guard let known else { return .line("error", "password") }
+            secret = known
+            sealed = try await authority.sealForSignIn(secret, with: proof.pin, of: user)
         } catch { return refused(error, user, peer) }
-        guard opened != nil || unwrapped != nil else { return .line("error", "password") }
         do throws(CommonError) {
-            let written = try await stored { [sealed, unwrapped] (records) throws(CommonError) in
+            let written = try await stored { (records) throws(CommonError) in
                 var record = record
-                record.sealed = sealed
-                if let secret = unwrapped {
+                if opened == nil {
                     record.add(
                         try PasswordWrap(secret, password: password, binding: record.nextBinding))
                 }
+                record.seal(Array(sealed), with: opened?.index ?? 0)
                 return try records.write(record)
             }
             return .line("done", "\(written.generation)")

@@ -10,8 +10,9 @@ import Logging
 /// The answers at the socket of the sign-in. The kernel identifies the caller: root may name any
 /// user, every other user only itself. Only root gets a handle for the secret of a keyring.
 ///
-/// A user signs in with a PIN only after PAM accepted the login password and it opened the user's
-/// record: any program of the user can set a first PIN, but does not know the login password.
+/// A user signs in with a PIN only after PAM accepted the login password that was given with it when
+/// the user's record was sealed: any program of the user can set a first PIN, but does not know the
+/// login password.
 actor SignInService {
     /// The time until the first answer. PAM waits one second.
     private static let firstAnswer: Duration = .milliseconds(700)
@@ -114,12 +115,12 @@ actor SignInService {
     func offer(for user: UInt32, to peer: PeerCredentials, in program: Program) async -> Offer {
         let refusal = Offer(hasPIN: false, hasFinger: false)
         guard let permission = authority.signIn(of: user, named: program.account) else {
-            if peer.user == 0 { await endEarlierSignIn(of: user, by: peer) }
+            if peer.user == 0 { await endEarlierSignIn(of: user, by: peer, in: program) }
             return refusal
         }
         let (bus, presence) = (bus, presence)
         let deadline = ContinuousClock.now + Self.firstAnswer
-        let place = await place(of: peer, for: user)
+        let place = await place(of: peer, for: user, in: program)
         guard place != .elsewhere,
             peer.user != 0 || byTarget.admit(Target(user: user, isByRoot: true), at: .now)
         else { return refusal }
@@ -133,10 +134,14 @@ actor SignInService {
         return Offer(hasPIN: permission.hasPIN, hasFinger: hasFinger)
     }
 
-    private func place(of peer: PeerCredentials, for user: UInt32) async -> SignInPlace {
+    /// - Parameter program: nil for a change of the record, for which nobody asks behind a locked
+    ///   screen.
+    private func place(
+        of peer: PeerCredentials, for user: UInt32, in program: Program?
+    ) async -> SignInPlace {
         let bus = bus
         return await Self.answer(within: Self.firstAnswer, or: .elsewhere) {
-            await SignInPlace.of(peer, for: user, on: bus)
+            await SignInPlace.of(peer, for: user, on: bus, unlocks: program != nil)
         }
     }
 
@@ -149,10 +154,12 @@ actor SignInService {
 
     /// Ends the permission of an account that no longer has its number. Every user can start su with
     /// any name, so a request that may not ask ends nothing.
-    private func endEarlierSignIn(of user: UInt32, by peer: PeerCredentials) async {
+    private func endEarlierSignIn(
+        of user: UInt32, by peer: PeerCredentials, in program: Program
+    ) async {
         guard let name = authority.nameOfSignIn(of: user),
             await !reading.run({ Self.mayHave(user, name) }),
-            await place(of: peer, for: user) != .elsewhere
+            await place(of: peer, for: user, in: program) != .elsewhere
         else { return }
         do throws(KeystoreError) {
             try await authority.denySignIn(of: user, named: name)
@@ -170,7 +177,9 @@ actor SignInService {
     func prove(
         _ pin: PIN, of user: UInt32, by peer: PeerCredentials, in program: Program
     ) async -> SecretBytes {
-        guard await place(of: peer, for: user) != .elsewhere else { return .line("none") }
+        guard await place(of: peer, for: user, in: program) != .elsewhere else {
+            return .line("none")
+        }
         let record = peer.user == 0 ? await record(of: user, named: program.account) : nil
         do throws(KeystoreError) {
             let secret = try await authority.signIn(
@@ -224,16 +233,16 @@ actor SignInService {
         onTouch: @escaping @Sendable () -> Void
     ) async -> SecretBytes? {
         let target = Target(user: user, isByRoot: peer.user == 0)
-        guard await place(of: peer, for: user) == .here, fingers.admit(target, at: .now) else {
-            return .line("none")
-        }
+        guard await place(of: peer, for: user, in: program) == .here,
+            fingers.admit(target, at: .now)
+        else { return .line("none") }
         switch await presence.verifyForSignIn(user, peer.process, program, onTouch: onTouch) {
         case .notMatched: return .line("no")
         case .none: return .line("none")
         case .matched: fingers.forget(target)
         }
         // The person at the machine may have gone during the wait.
-        return await place(of: peer, for: user) == .here ? nil : .line("none")
+        return await place(of: peer, for: user, in: program) == .here ? nil : .line("none")
     }
 
     private func yes(

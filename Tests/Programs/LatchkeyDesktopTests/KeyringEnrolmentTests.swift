@@ -132,6 +132,36 @@ struct KeyringEnrolmentTests {
         }
     }
 
+    /// Another program enrols a secret that it knows while the user types the login password.
+    @Test func `a record that appears while the user types is not taken`() async throws {
+        try await Self.withWorld { world in
+            let proof = try SignInServiceDouble.proof
+            let other = SecretBytes("other".utf8)
+            let secret = SecretBytes.random(count: 32)
+            _ = try world.service.enrol(.gnome, secret: secret, password: other, proof: proof)
+            let stored = try world.record
+            #expect(throws: CommonError.of(.conflict)) {
+                try world.enrolment.enable(nil, password: Self.password, proof: .finger)
+            }
+            #expect(throws: CommonError.of(.conflict)) {
+                try world.enrolment.enableWithoutKeyring(
+                    nil, password: Self.password, proof: .finger)
+            }
+            #expect(throws: CommonError.of(.conflict)) {
+                try world.enrolment.enableWallet(
+                    nil, key: .random(count: 56), password: Self.password, proof: .finger)
+            }
+            #expect(try world.record == stored)
+            let seen = try world.service.status().record
+            try world.service.activate(generation: 1)
+            #expect(throws: CommonError.of(.conflict)) {
+                try world.enrolment.enable(seen, password: Self.password, proof: .finger)
+            }
+            #expect(try world.record?.generation == 2)
+            #expect(try world.opens(Self.password))
+        }
+    }
+
     @Test func `a secret that the PIN no longer opens is sealed again`() async throws {
         try await Self.withWorld { world in
             _ = try Self.enable(world)

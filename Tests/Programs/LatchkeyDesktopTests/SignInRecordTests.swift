@@ -12,10 +12,10 @@ import Testing
     /// A record with both copies, as `enrol` makes it.
     private static func record(user: UInt32 = 1000) throws -> SignInRecord {
         var record = SignInRecord(user: user, name: "ann", kind: .gnome)
-        record.sealed = [1, 2, 3]
         record.add(
             try PasswordWrap(
                 quick: .random(count: 32), password: password, binding: record.nextBinding))
+        record.seal([1, 2, 3], with: 0)
         return record
     }
 
@@ -66,6 +66,29 @@ import Testing
         #expect(record.wraps[0].isStale == false)
         #expect(try record.open(password: new)?.secret == secret)
         #expect(try record.open(password: Self.password) == nil)
+    }
+
+    /// The other password's program may have chosen the proof of the seal.
+    @Test func `the sealed secret goes with the copy whose password was given with its proof`()
+        throws
+    {
+        let directory = try TemporaryDirectory()
+        let store = Self.store(directory)
+        var record = try store.write(Self.record())
+        let secret = try #require(try record.open(password: Self.password)).secret
+        record.add(
+            try PasswordWrap(
+                quick: secret, password: SecretBytes("other".utf8), binding: record.nextBinding))
+        #expect(record.wraps.map(\.isOfSeal) == [false, true])
+        record.seal([4], with: 0)
+        #expect(record.wraps.map(\.isOfSeal) == [true, false])
+        record = try store.write(record)
+        #expect(try store.read(user: 1000) == record)
+        var other = record
+        other.keepOnly(0)
+        #expect(other.sealed == [4])
+        record.keepOnly(1)
+        #expect(record.sealed == nil && record.wraps.map(\.isOfSeal) == [false])
     }
 
     @Test func `a writer with an old record changes nothing`() throws {

@@ -75,11 +75,72 @@ struct FingerSignInTests {
             let outcome = try await signedIn
             #expect(outcome.isSuccess, "\(outcome.text)")
             #expect(try await scene.pam.opened().contains(secret))
+            try await scene.set("LockedHint", to: "true")
+            try await scene.check("renew 1 6e6577 finger", as: user, answers: ["none"])
+            try await scene.set("LockedHint", to: "false")
             // Root changed the password: the finger opens the secret for a copy under the new one.
             async let renewed = scene.ask("renew 1 6e6577 finger", as: user)
             try await reader.present(.finger("mine"))
             #expect(try await renewed == ["touch", "done 2"])
             try await scene.check("release 1 6e6577", answers: ["secret gnome \(secret)"])
+        }
+    }
+
+    /// The user touches the reader once, for another request. The program chooses password and PIN.
+    @Test func `a PIN of a program that got one finger is not allowed by the password`()
+        async throws
+    {
+        let reader = try VirtualFingerprintReader.current
+        try await reader.enroll(.rightIndex, as: "mine", for: SignInScene.name)
+        try await SignInScene.with(
+            busAddress: reader.busAddress, prints: reader.printsDirectory
+        ) { scene in
+            let secret = String(repeating: "3c", count: 32)
+            let password = PAMScene.password.utf8.map { String($0, radix: 16) }.joined()
+            let user = SignInScene.user
+            let opened = ["wait gnome", "secret gnome \(secret)"]
+            try await scene.check(
+                "enrol 1 gnome \(secret) \(password) \(SignInScene.pin)", as: user,
+                answers: ["done 1"])
+            async let renewed = scene.ask("renew 1 61 finger", as: user)
+            try await reader.present(.finger("mine"))
+            #expect(try await renewed == ["touch", "done 2"])
+            try await scene.check(
+                "status 1", as: user,
+                answers: ["status pending gnome 2 finger fresh set unproven"])
+            try await scene.setPIN("000000")
+            try await scene.check("renew 1 61 000000", as: user, answers: ["done 3"])
+            try await scene.check("learned 1 \(password)", answers: opened)
+            try await scene.check("auth 1 test -", answers: ["none"])
+            // The user seals it again.
+            try await scene.check(
+                "status 1", as: user,
+                answers: ["status pending gnome 4 absent fresh set unproven"])
+            try await scene.check("renew 1 \(password) 000000", as: user, answers: ["done 5"])
+            try await scene.check("learned 1 \(password)", answers: opened)
+            try await scene.check("auth 1 test -", answers: ["ask pin finger"])
+        }
+    }
+
+    /// A program enrols first, with its own password and PIN. The user enables a finger alone.
+    @Test func `a finger of the user does not prove the PIN of the record's program`() async throws
+    {
+        let reader = try VirtualFingerprintReader.current
+        try await reader.enroll(.rightIndex, as: "mine", for: SignInScene.name)
+        try await SignInScene.with(
+            busAddress: reader.busAddress, prints: reader.printsDirectory
+        ) { scene in
+            let secret = String(repeating: "3c", count: 32)
+            let password = PAMScene.password.utf8.map { String($0, radix: 16) }.joined()
+            let user = SignInScene.user
+            try await scene.check(
+                "enrol 1 gnome \(secret) 61 \(SignInScene.pin)", as: user, answers: ["done 1"])
+            async let renewed = scene.ask("renew 1 \(password) finger", as: user)
+            try await reader.present(.finger("mine"))
+            #expect(try await renewed == ["touch", "done 2"])
+            try await scene.check(
+                "learned 1 \(password)", answers: ["wait gnome", "secret gnome \(secret)"])
+            try await scene.check("auth 1 test -", answers: ["ask finger"])
         }
     }
 

@@ -15,14 +15,14 @@ struct SignInPlaceTests {
     private func place(
         root isRoot: Bool = true, in group: String = "user.slice/user-1000.slice/session-2.scope",
         session: LoginManager.SeatSession? = nil, startedBy realUser: UInt32? = nil,
-        by parent: Int32 = 60, among sessions: LoginManager.SeatSession...
+        by parent: Int32 = 60, unlocks: Bool = true, among sessions: LoginManager.SeatSession...
     ) -> SignInPlace {
         let realUser = realUser ?? (isRoot ? 0 : Self.user)
         return SignInPlace.of(
             .init(
                 isRoot: isRoot, realUser: realUser, parent: parent, controlGroup: group,
                 session: session),
-            for: Self.user, among: sessions)
+            for: Self.user, among: sessions, unlocks: unlocks)
     }
 
     @Test func `sudo in the user's session at the seat may ask`() {
@@ -72,6 +72,17 @@ struct SignInPlaceTests {
         #expect(place(session: unknown, by: 0, among: unknown) == .elsewhere)
         #expect(place(root: false, in: Self.manager, among: Self.locked) == .here)
         #expect(place(root: false, in: Self.manager, among: Self.remote) == .elsewhere)
+    }
+
+    @Test func `nobody may ask for a change of the record while the session is locked`() {
+        let led = Session(user: Self.user, isLocked: true, leader: 70)
+        #expect(place(root: false, session: led, unlocks: false, among: led) == .elsewhere)
+        #expect(place(session: led, by: 70, unlocks: false, among: led) == .elsewhere)
+        #expect(place(root: false, in: Self.manager, unlocks: false, among: led) == .elsewhere)
+        #expect(
+            place(in: "system.slice/gdm.service", unlocks: false, among: led) == .elsewhere)
+        #expect(place(root: false, session: Self.local, unlocks: false, among: Self.local) == .here)
+        #expect(place(root: false, in: Self.manager, unlocks: false, among: Self.local) == .here)
     }
 
     @Test func `with a remote session of the user no finger is asked for, or nothing`() {

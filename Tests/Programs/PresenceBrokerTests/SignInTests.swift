@@ -307,6 +307,44 @@ struct SignInTests {
         }
     }
 
+    /// The user's program gave the PIN and the old password together, and PAM proved the change.
+    @Test func `a PIN that waits for its password waits for the changed one`() async throws {
+        try await SignInScene.with { scene in
+            let new = Self.hexadecimal("another password")
+            try await scene.check(
+                "enrol 1 gnome \(Self.secret) \(Self.password) \(SignInScene.pin)",
+                as: SignInScene.user, answers: ["done 1"])
+            try await scene.check("changed 1 \(Self.password) \(new)", answers: ["wait", "done"])
+            try await scene.check("auth 1 test -", answers: ["none"])
+            try await scene.check("learned 1 \(new)", answers: Self.opened)
+            try await scene.check("auth 1 test -", answers: ["ask pin"])
+        }
+    }
+
+    /// A program that knows the PIN of a record, but not the login password.
+    @Test func `a copy of another password takes the seal from the user's until it is made again`()
+        async throws
+    {
+        try await SignInScene.with { scene in
+            let user = SignInScene.user
+            try await scene.check(
+                "enrol 1 gnome \(Self.secret) \(Self.password) \(SignInScene.pin)", as: user,
+                answers: ["done 1"])
+            try await scene.check("renew 1 61 \(SignInScene.pin)", as: user, answers: ["done 2"])
+            let new = Self.hexadecimal("another password")
+            try await scene.check("changed 1 \(Self.password) \(new)", answers: ["wait", "done"])
+            try await scene.check("learned 1 \(new)", answers: Self.opened)
+            try await scene.check("auth 1 test -", answers: ["none"])
+            try await scene.check("release 1 61", as: user, answers: ["error password"])
+            try await scene.check(
+                "status 1", as: user, answers: ["status pending gnome 4 absent fresh set unproven"])
+            try await scene.check(
+                "renew 1 \(new) \(SignInScene.pin)", as: user, answers: ["done 5"])
+            try await scene.check("learned 1 \(new)", answers: Self.opened)
+            try await scene.check("auth 1 test -", answers: ["ask pin"])
+        }
+    }
+
     /// The wallet keeps its password until the user changes it in KDE's settings.
     @Test func `a changed login password keeps the key of a wallet`() async throws {
         try await SignInScene.with { scene in

@@ -83,14 +83,18 @@ extension DesktopCommand {
                         + "another password.")
             }
             let (kind, enrolment, wallet) = (keyring.kind, session.enrolment, session.wallet)
+            let seen = status.record
             let outcome = try await session.blocking { () throws(CommonError) in
                 switch kind {
-                case .gnome: return try enrolment.enable(password: password, proof: proof)
+                case .gnome:
+                    return try enrolment.enable(seen, password: password, proof: proof)
                 case .kwallet:
                     let key = try KWallet.key(password: password, salt: try wallet.salt())
-                    return try enrolment.enableWallet(key: key, password: password, proof: proof)
+                    return try enrolment.enableWallet(
+                        seen, key: key, password: password, proof: proof)
                 case .withoutKeyring:
-                    return try enrolment.enableWithoutKeyring(password: password, proof: proof)
+                    return try enrolment.enableWithoutKeyring(
+                        seen, password: password, proof: proof)
                 }
             }
             return BriefReport(

@@ -58,23 +58,24 @@ final class SignInServiceDouble: SignInClient {
         try step()
         guard try store.read(user: Self.user) == nil else { throw .of(.conflict) }
         var record = SignInRecord(user: Self.user, name: "ann", kind: kind)
-        record.sealed = [1]
         unsealed.withLock { $0 = secret }
         record.add(try PasswordWrap(quick: secret, password: password, binding: record.nextBinding))
+        record.seal([1], with: 0)
         return try store.write(record).generation
     }
 
     func renew(password: SecretBytes, proof: SignInProof) throws(CommonError) -> UInt64 {
         try step()
         var record = try record()
-        if try record.open(password: password) != nil {
-            record.sealed = [2]
+        if let index = try record.open(password: password)?.index {
+            record.seal([2], with: index)
         } else {
             guard record.sealed != nil, let secret = unsealed.withLock({ $0 }) else {
                 throw .of(.wrongProof)
             }
             record.add(
                 try PasswordWrap(quick: secret, password: password, binding: record.nextBinding))
+            record.seal([2], with: 0)
         }
         return try store.write(record).generation
     }
@@ -96,6 +97,25 @@ final class SignInServiceDouble: SignInClient {
         try step()
         _ = try release(password: password)
         try store.remove(user: Self.user, generation: generation)
+    }
+}
+
+/// As if the user had chosen the proof just now.
+extension KeyringEnrolment {
+    func enable(password: SecretBytes, proof: SignInProof) throws(CommonError) -> Outcome {
+        try enable(service.status().record, password: password, proof: proof)
+    }
+
+    func enableWallet(key: SecretBytes, password: SecretBytes, proof: SignInProof)
+        throws(CommonError) -> Outcome
+    {
+        try enableWallet(service.status().record, key: key, password: password, proof: proof)
+    }
+
+    func enableWithoutKeyring(password: SecretBytes, proof: SignInProof) throws(CommonError)
+        -> Outcome
+    {
+        try enableWithoutKeyring(service.status().record, password: password, proof: proof)
     }
 }
 
