@@ -10,9 +10,8 @@ import Synchronization
 /// service above a limit for all of its answers. The unanswered calls of a connection (dbus-daemon
 /// allows 128) end the flood of that connection.
 ///
-/// Each call counts for its user, independent of the user's number of connections. All users
-/// without a name count as one: a user with subordinate user IDs (subuid(5)) has thousands of them,
-/// and would otherwise get that many times the answers.
+/// Each call counts for its user (``Account/share(of:hasName:)``), independent of the user's number
+/// of connections.
 ///
 /// The bus reports the user of a connection. Until its answer arrives, after one round trip, the
 /// calls of a new connection are stored here. Each connection can store few calls, and all
@@ -89,7 +88,7 @@ final class Backlog: Sendable {
     )] {
         // The search for the name may take time.
         let caller = credentials.map {
-            Caller(credentials: $0, share: hasName($0.user) ? $0.user : nil)
+            Caller(credentials: $0, share: Account.share(of: $0.user, hasName: hasName))
         }
         return state.withLock { state in
             let calls = state.kept.removeValue(forKey: client) ?? []
@@ -124,6 +123,17 @@ final class Backlog: Sendable {
     static let tooMany = BusError(
         name: "org.freedesktop.DBus.Error.LimitsExceeded",
         message: "there are too many concurrent calls")
+}
+
+extension Account {
+    /// The user for whom a user's calls and connections count; nil stands for all users without a
+    /// name. A user with subordinate user IDs (subuid(5)) has thousands of them, and would otherwise
+    /// get that many times the answers.
+    static func share(
+        of user: UInt32, hasName: (UInt32) -> Bool = { Account.name(of: $0) != nil }
+    ) -> UInt32? {
+        hasName(user) ? user : nil
+    }
 }
 
 /// A limit on concurrent items, for each kind and in total. A state machine.

@@ -54,9 +54,9 @@ final class SignInDoor: Sendable {
 /// The limits on open connections.
 final class OpenSignIns: Sendable {
     private struct State {
-        /// Connections of users other than root.
-        var byUser = Occupancy<UInt32>(perKind: 4, total: 12)
-        var users: [Int32: UInt32] = [:]
+        /// Connections of users other than root, by ``Account/share(of:hasName:)``.
+        var byUser = Occupancy<UInt32?>(perKind: 4, total: 12)
+        var shares: [Int32: UInt32?] = [:]
         /// Root's requests, by the user that they name: every user can start sudo many times.
         var byTarget = Occupancy<UInt32>(perKind: 4, total: SignInDoor.connections)
     }
@@ -66,9 +66,10 @@ final class OpenSignIns: Sendable {
     /// - Returns: Whether the connection may stay.
     func add(_ connection: Int32, of user: UInt32) -> Bool {
         guard user != 0 else { return true }
+        let share = Account.share(of: user)
         return state.withLock { state in
-            guard state.byUser.enter(user) else { return false }
-            state.users[connection] = user
+            guard state.byUser.enter(share) else { return false }
+            state.shares.updateValue(share, forKey: connection)
             return true
         }
     }
@@ -76,8 +77,8 @@ final class OpenSignIns: Sendable {
     /// Call it before the descriptor is closed.
     func remove(_ connection: Int32) {
         state.withLock { state in
-            guard let user = state.users.removeValue(forKey: connection) else { return }
-            state.byUser.leave(user)
+            guard let share = state.shares.removeValue(forKey: connection) else { return }
+            state.byUser.leave(share)
         }
     }
 

@@ -167,6 +167,35 @@ struct SignInTests {
         }
     }
 
+    /// A user with subordinate user IDs (subuid(5)) has thousands of them.
+    @Test func `connections of users without a name do not keep other users out`() async throws {
+        try await SignInScene.with { scene in
+            try await scene.allow()
+            let flood = try RunningProgram(
+                URL(filePath: "/usr/bin/python3"),
+                [
+                    "-c",
+                    """
+                    import os, socket, sys, time
+                    alive, parent = os.pipe(); ready, done = os.pipe()
+                    for user in range(200001, 200004):
+                        if os.fork(): continue
+                        os.close(parent); os.setgroups([])
+                        os.setresgid(user, user, user); os.setresuid(user, user, user)
+                        all = []
+                        for n in range(4):
+                            s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); all.append(s)
+                        os.write(done, b"x"); os.read(alive, 1); os._exit(0)
+                    for n in range(3): os.read(ready, 1)
+                    print("ready", flush=True); time.sleep(600)
+                    """, scene.pam.socket,
+                ])
+            _ = await flood.output { $0.contains("ready") }
+            try await scene.check("auth 1 test -", as: SignInScene.user, answers: ["ask pin"])
+            await flood.stop(SIGKILL)
+        }
+    }
+
     @Test func `a keyring opens after the password, which proves the record, then after the PIN`()
         async throws
     {
