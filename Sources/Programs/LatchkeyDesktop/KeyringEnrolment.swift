@@ -118,7 +118,7 @@ package struct KeyringEnrolment: Sendable {
     private func follow(
         _ record: SignInStatus.Record, _ password: SecretBytes, _ proof: SignInProof
     ) throws(CommonError) -> SignInStatus.Record {
-        guard record.isSealed, try !opensRecord(password) else { return record }
+        guard try !opensRecord(password) else { return record }
         _ = try service.renew(password: password, proof: proof)
         guard let followed = try service.status().record else { throw Self.changedMeanwhile }
         return followed

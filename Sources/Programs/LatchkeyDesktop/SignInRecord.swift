@@ -85,6 +85,15 @@ package struct SignInRecord: Hashable, Sendable {
         for other in wraps.indices { wraps[other].isOfSeal = other == index }
     }
 
+    /// Lets no proof sign in until the secret is sealed again. The sealed one stays, because it can be
+    /// the last one that opens.
+    package mutating func endSignIn() {
+        for index in wraps.indices { wraps[index].isOfSeal = false }
+    }
+
+    /// The sealed secret whose proof a sign-in can still prove.
+    package var provableSeal: [UInt8]? { wraps.contains(where: \.isOfSeal) ? sealed : nil }
+
     /// Removes the other copies, after PAM has accepted the password of one. Marks it as fresh. The
     /// sealed secret goes too if it belongs to another password: its proof may be another program's.
     package mutating func keepOnly(_ index: Int) {

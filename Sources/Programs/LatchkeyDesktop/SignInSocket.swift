@@ -72,8 +72,8 @@ package struct SignInSocket: SignInClient {
         _ = try self.generation(ask(words))
     }
 
-    /// Ends the sign-in of the user, which only root can request. The copy under the login password
-    /// stays, so that the keyring is not lost, unless the account does not exist any more.
+    /// Ends the sign-in of the user, which only root can request. The copies of the secret stay, so that
+    /// the keyring is not lost, unless the account does not exist any more.
     package func end() throws(CommonError) {
         _ = try generation(ask([.word("remove"), .word("0"), .word("-")]))
     }

@@ -116,7 +116,7 @@ extension SignInService {
             let record = try await record(of: user).flatMap { Self.isOwn($0) ? $0 : nil }
             let hasPIN = try await authority.pinIndex(of: user) != nil
             let name = Account.name(of: user) ?? ""
-            let opensWithPIN = record?.sealed.flatMap {
+            let opensWithPIN = record?.provableSeal.flatMap {
                 authority.opensWithPIN(Data($0), of: user)
             }
             let isAllowed = Self.allows(
@@ -287,9 +287,8 @@ extension SignInService {
         } catch { return failed(error, user, peer) }
     }
 
-    /// Root ends the sign-in of a user. The copy under the login password stays, which opens the
-    /// keyring but lets no PIN sign in. The record of an account that does not exist any more, and
-    /// one that cannot be read, is deleted.
+    /// Root ends the sign-in of a user. All copies stay, but let no PIN sign in. The record of an account
+    /// that does not exist any more, and one that cannot be read, is deleted.
     private func end(_ user: UInt32, by peer: PeerCredentials) async -> SecretBytes {
         do throws(KeystoreError) {
             try await authority.denySignIn(of: user)
@@ -302,10 +301,10 @@ extension SignInService {
                     return try records.removeDamaged(user: user)
                 }
                 guard var record = read else { return }
-                guard Self.isOwn(record), !record.wraps.isEmpty else {
+                guard Self.isOwn(record) else {
                     return try records.remove(user: user, generation: record.generation)
                 }
-                record.sealed = nil
+                record.endSignIn()
                 _ = try records.write(record)
             }
             log.notice("the sign-in of a user was ended", metadata: Self.about(user, peer))

@@ -190,6 +190,24 @@ struct KeyringEnrolmentTests {
         }
     }
 
+    /// As root can do it after it set a new password.
+    @Test func `after root ended the sign-in, the PIN adds a copy under a new password`()
+        async throws
+    {
+        try await Self.withWorld { world in
+            _ = try Self.enable(world)
+            var record = try #require(try world.record)
+            record.endSignIn()
+            _ = try world.service.store.write(record)
+            let new = SecretBytes("new password".utf8)
+            let proof = try SignInServiceDouble.proof
+            #expect(try world.enrolment.enable(password: new, proof: proof) == .continued)
+            #expect(try world.record?.provableSeal == [2])
+            #expect(try world.enrolment.disable(password: new) == .done)
+            #expect(try world.opens(new))
+        }
+    }
+
     @Test func `if neither secret opens the keyring, the record stays`() async throws {
         try await Self.withWorld { world in
             _ = try Self.enable(world)

@@ -86,7 +86,9 @@ import Testing
         #expect(try store.read(user: 1000) == record)
         var other = record
         other.keepOnly(0)
-        #expect(other.sealed == [4])
+        #expect(other.sealed == [4] && other.provableSeal == [4])
+        other.endSignIn()
+        #expect(other.sealed == [4] && other.provableSeal == nil)
         record.keepOnly(1)
         #expect(record.sealed == nil && record.wraps.map(\.isOfSeal) == [false])
     }

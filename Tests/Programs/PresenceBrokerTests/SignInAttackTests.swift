@@ -75,8 +75,29 @@ struct SignInAttackTests {
             try await scene.check("auth 1 test -", answers: ["none"], comment: "not proven again")
             try await scene.check(
                 "renew 1 \(Self.password) \(SignInScene.pin)", as: SignInScene.user,
-                answers: ["done 3"])
+                answers: ["done 4"])
             try await scene.check("learned 1 \(Self.password)", answers: Self.opened)
+            try await scene.check("auth 1 test -", answers: ["ask pin"])
+        }
+    }
+
+    /// The copy under the earlier password opens with nothing that anybody knows.
+    @Test func `after root set a password and ended the sign-in, the PIN still opens the secret`()
+        async throws
+    {
+        try await Self.withRecord { scene in
+            let new = Self.hexadecimal("another password")
+            try await scene.check("learned 1 \(Self.password)", answers: Self.opened)
+            try await scene.check("remove 1 0 -", answers: ["done 0"])
+            try await scene.check(
+                "status 1", answers: ["status pending gnome 2 absent fresh set unproven"])
+            try await scene.check("learned 1 \(new)", answers: ["wait gnome", "none"])
+            try await scene.check("auth 1 test -", answers: ["none"])
+            try await scene.check(
+                "renew 1 \(new) \(SignInScene.pin)", as: SignInScene.user, answers: ["done 4"])
+            try await scene.check("release 1 \(new)", answers: ["secret gnome \(Self.secret)"])
+            try await scene.check("auth 1 test -", answers: ["none"])
+            try await scene.check("learned 1 \(new)", answers: Self.opened)
             try await scene.check("auth 1 test -", answers: ["ask pin"])
         }
     }

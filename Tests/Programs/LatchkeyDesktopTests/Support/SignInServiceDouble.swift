@@ -47,7 +47,7 @@ final class SignInServiceDouble: SignInClient {
             record: record.map {
                 SignInStatus.Record(
                     state: $0.state, kind: $0.kind, generation: $0.generation,
-                    seal: $0.sealed == nil ? .absent : .pin,
+                    seal: $0.provableSeal == nil ? .absent : .pin,
                     wrap: $0.wraps.isEmpty ? .absent : .fresh)
             }, hasPIN: true, isAllowed: true)
     }
