@@ -21,8 +21,8 @@ final class PromptQueue: Sendable {
 
     private enum Turn {
         case now
-        /// After ``QuietTimes/pause``: an answer to the closed prompt must not reach this one.
-        case afterClosedPrompt
+        /// After ``QuietTimes/pause``: an answer to the last prompt must not reach this one.
+        case afterPause
         case refused(String)
     }
 
@@ -39,7 +39,7 @@ final class PromptQueue: Sendable {
         }
         switch await turn(of: id, from: origin) {
         case .refused(let reason): return .refused(reason)
-        case .afterClosedPrompt: try? await Task.sleep(for: QuietTimes<RequestOrigin>.pause)
+        case .afterPause: try? await Task.sleep(for: QuietTimes<RequestOrigin>.pause)
         case .now: break
         }
         guard !Task.isCancelled else {
@@ -109,7 +109,7 @@ final class PromptQueue: Sendable {
             }
             let next = handover.next.flatMap { state.waiting.removeValue(forKey: $0) }
             return refused
-                + (next.map { [($0, handover.followsClosedPrompt ? .afterClosedPrompt : .now)] }
+                + (next.map { [($0, handover.needsPause ? .afterPause : .now)] }
                     ?? [])
         }
         for (continuation, turn) in resumed { continuation.resume(returning: turn) }

@@ -118,6 +118,11 @@ extension PresenceService {
         guard let name = requester.userName else {
             return Self.refuse(.unavailable, "the user \(requester.user) has no name")
         }
+        // The finger that was shown for the user's last request may still be on the reader.
+        if let end = lastEnds[requester.user] {
+            try? await Task.sleep(until: end + QuietTimes<UInt32>.pause, clock: .continuous)
+            guard !Task.isCancelled else { return Self.declined("the request was cancelled") }
+        }
         // Another request of the same user may have reached the limit while this one waited.
         if let lock = await fingerLock(of: requester.user) { return Self.locked(lock) }
         let found: FingerprintReader.Found
@@ -148,6 +153,8 @@ extension PresenceService {
         let outcome = await reader.verify(name, in: found, within: max(left, .zero)) { progress in
             await self.report(progress, pending)
         }
+        lastEnds = lastEnds.filter { $0.value + QuietTimes<UInt32>.pause > .now }
+        lastEnds[requester.user] = .now
         log.notice(
             "a fingerprint verification ended",
             metadata: ["uid": "\(requester.user)", "outcome": "\(outcome)"])

@@ -75,6 +75,8 @@ actor PresenceService {
 
     var queue = ApprovalQueue()
     var pending: [UInt64: Pending] = [:]
+    /// When the last verification of each user ended, for ``QuietTimes/pause``.
+    var lastEnds: [UInt32: ContinuousClock.Instant] = [:]
     var nextID: UInt64 = 0
     /// The maximum number of subscribers of one user.
     private static let watchersPerUser = 8

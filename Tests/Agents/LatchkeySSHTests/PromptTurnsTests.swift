@@ -80,7 +80,7 @@ struct PromptTurnsTests {
         #expect(turns.request(3, from: local(1), at: .zero) == .wait(endsRunning: true))
         #expect(turns.isRunningEnded)
         let handover = turns.finish(.refused, at: .zero)
-        #expect(handover.next == 3 && handover.followsClosedPrompt && handover.refused.isEmpty)
+        #expect(handover.next == 3 && handover.needsPause && handover.refused.isEmpty)
         #expect(!turns.isRunningEnded)
         // The user has refused nothing.
         #expect(turns.finish(.accepted, at: .zero).next == 2)
@@ -90,6 +90,22 @@ struct PromptTurnsTests {
         #expect(turns.request(5, from: local(2), at: .zero) == .wait(endsRunning: false))
         #expect(turns.request(6, from: try forwarded(), at: .zero) == .wait(endsRunning: false))
         #expect(!turns.isRunningEnded)
+    }
+
+    /// The user's finger may still be on the reader, or the key of the last answer pressed.
+    @Test func `between a local prompt and a forwarded one is a pause`() throws {
+        var turns = PromptTurns()
+        #expect(turns.request(1, from: local(1), at: .zero) == .begin)
+        #expect(turns.request(2, from: local(2), at: .zero) == .wait(endsRunning: false))
+        #expect(turns.request(3, from: try forwarded(), at: .zero) == .wait(endsRunning: false))
+        #expect(turns.finish(.accepted, at: .zero) == .init(next: 2))
+        #expect(turns.finish(.accepted, at: .zero) == .init(next: 3, needsPause: true))
+        #expect(turns.request(4, from: try forwarded(), at: .zero) == .wait(endsRunning: false))
+        #expect(turns.finish(.accepted, at: .zero) == .init(next: 4), "the same origin")
+        #expect(
+            turns.request(5, from: try forwarded(1, process: 200), at: .zero)
+                == .wait(endsRunning: false))
+        #expect(turns.finish(.accepted, at: .zero) == .init(next: 5, needsPause: true))
     }
 
     @Test func `a program with many requests lets others prompt between`() {

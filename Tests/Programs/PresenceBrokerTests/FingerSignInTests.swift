@@ -187,6 +187,41 @@ struct FingerSignInTests {
         }
     }
 
+    /// A program with a prompt that is open answers it when another request was approved.
+    @Test func `a finger that stays on the reader is not taken for the next request`() async throws
+    {
+        let reader = try VirtualFingerprintReader.current
+        try await reader.enroll(.rightIndex, as: "mine", for: SignInScene.name)
+        try await SignInScene.with(
+            busAddress: reader.busAddress, prints: reader.printsDirectory
+        ) { scene in
+            try await scene.allow()
+            // Two prompts are open. The second one is answered right after the first.
+            let client = try RunningProgram(
+                URL(filePath: "/usr/bin/python3"),
+                [
+                    "-c",
+                    """
+                    import socket, sys, time
+                    files = []
+                    for n in range(2):
+                        s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
+                        f = s.makefile("rwb", buffering=0); files.append(f)
+                        f.write(b"auth 1 6461656d6f6e test -\\n"); f.readline()
+                    files[0].write(b"finger\\n"); print(files[0].readline(), flush=True)
+                    waiting = time.monotonic()
+                    print(files[0].readline(), flush=True)
+                    files[1].write(b"finger\\n"); print(files[1].readline(), flush=True)
+                    print("after", "a pause" if time.monotonic() - waiting >= 1 else "no pause")
+                    """, scene.pam.socket,
+                ])
+            _ = await client.output { $0.contains("touch") }
+            try await reader.present(.finger("mine"))
+            let output = await client.remainder().output
+            #expect(output.contains("b'yes") && output.contains("after a pause"), "\(output)")
+        }
+    }
+
     /// Another user can request a finger of its own again and again, also over ssh.
     @Test(.requires(program: "setpriv"), .requires(program: "dbus-monitor"))
     func `another user's finger ends soon after a sign-in waits`() async throws {

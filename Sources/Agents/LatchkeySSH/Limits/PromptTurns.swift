@@ -98,9 +98,10 @@ package struct PromptTurns: Sendable {
         package var refused: [ID] = []
         /// The request that prompts now.
         package var next: ID?
-        /// Whether the prompt of the last turn was closed for the next one. The user may be
-        /// answering it.
-        package var followsClosedPrompt = false
+        /// Whether the next prompt must wait for ``QuietTimes/pause``: the last one was closed for it,
+        /// and the user may be answering that; or one of both is forwarded, and the finger that
+        /// answered the last one may still be on the reader.
+        package var needsPause = false
     }
 
     private struct Request {
@@ -164,7 +165,7 @@ package struct PromptTurns: Sendable {
             case .refused, .undecided: break
             }
         }
-        var handover = Handover(followsClosedPrompt: isRunningEnded && outcome != .accepted)
+        var handover = Handover(needsPause: isRunningEnded && outcome != .accepted)
         (running, isRunningEnded) = (nil, false)
         handover.refused = waiting.filter { remainingQuiet($0.origin, at: now) != nil }.map(\.id)
         waiting.removeAll { handover.refused.contains($0.id) }
@@ -173,7 +174,12 @@ package struct PromptTurns: Sendable {
         running =
             local.first { $0.origin.process != last.origin.process } ?? local.first
             ?? waiting.first
-        if let running { waiting.removeAll { $0.id == running.id } }
+        if let running {
+            waiting.removeAll { $0.id == running.id }
+            // The user's own programs trust each other, and many of them need no prompt.
+            let isLocal = !running.origin.isForwarded && !last.origin.isForwarded
+            if !isLocal, running.origin != last.origin { handover.needsPause = true }
+        }
         handover.next = running?.id
         return handover
     }
