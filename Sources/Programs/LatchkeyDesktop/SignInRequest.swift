@@ -22,7 +22,8 @@ package enum SignInRequest: Sendable {
     case renew(password: SecretBytes, proof: SignInProof)
     case activate(generation: UInt64)
     case release(password: SecretBytes)
-    /// - Parameter password: nil for root, who ends the sign-in without it.
+    /// - Parameter password: nil for root, who ends the sign-in (generation 0) or deletes a record
+    ///   without it.
     case remove(generation: UInt64, password: SecretBytes?)
 
     /// The maximum length of a line in bytes, without its end.

@@ -78,6 +78,12 @@ package struct SignInSocket: SignInClient {
         _ = try generation(ask([.word("remove"), .word("0"), .word("-")]))
     }
 
+    /// Deletes the record of the user, also one that no password opens, which only root can request.
+    package func delete(generation: UInt64) throws(CommonError) {
+        let words: [SecretBytes] = [.word("remove"), .word("\(generation)"), .word("-")]
+        _ = try self.generation(ask(words))
+    }
+
     // MARK: The exchange
 
     /// Sends a request, whose second word is the user, and reads the words of the answer.
@@ -173,7 +179,7 @@ package struct SignInSocket: SignInClient {
             CommonError(
                 code: .wrongProof, reason: "the login password does not open the record",
                 recovery:
-                    "If the login password was changed, enable the sign-in again: the PIN then adds a copy under the new one."
+                    "If the login password was changed, enable the sign-in again: the PIN then adds a copy under the new one. If another program stored the record, ask an administrator to delete it."
             )
         case "tpm":
             CommonError(

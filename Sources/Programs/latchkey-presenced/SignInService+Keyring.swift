@@ -257,19 +257,21 @@ extension SignInService {
     /// Ends the sign-in and deletes the record, in this order: a record without the permission
     /// allows nothing.
     ///
-    /// - Parameter password: nil for root; see ``end(_:by:)``.
+    /// - Parameters:
+    ///   - generation: For root 0, to keep the record; see ``end(_:by:)``.
+    ///   - password: nil for root, which can also delete a record that no password opens.
     func remove(
         _ generation: UInt64, _ password: SecretBytes?, of user: UInt32, by peer: PeerCredentials
     ) async -> SecretBytes {
-        guard let password else {
-            return peer.user == 0 ? await end(user, by: peer) : .line("error", "password")
-        }
+        guard password != nil || peer.user == 0 else { return .line("error", "password") }
+        if password == nil, generation == 0 { return await end(user, by: peer) }
         do throws(CommonError) {
             let refusal = try await stored { (records) throws(CommonError) -> SecretBytes? in
                 guard let record = try Self.own(records, user) else {
                     return .line("error", "absent")
                 }
                 guard record.generation == generation else { return .line("error", "generation") }
+                guard let password else { return nil }
                 return try record.open(password: password) == nil
                     ? .line("error", "password") : nil
             }

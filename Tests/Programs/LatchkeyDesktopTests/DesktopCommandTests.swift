@@ -175,6 +175,10 @@ struct DesktopCommandTests {
                 echo "E $(desktop disable --user nobody-else --json 2>/dev/null)"
                 echo "F $(desktop disable --user 06101 --json 2>/dev/null)"
                 echo "G $(desktop disable --user root --json 2>/dev/null)"
+                echo "H $(desktop disable --user lab --delete-copies --json 2>/dev/null </dev/null)"
+                echo "I $(desktop disable --user lab --delete-copies --yes)"
+                echo "J $(desktop disable --user lab --delete-copies --json)"
+                echo "K $(desktop disable --delete-copies --yes --json 2>/dev/null)"
                 """)
         #expect(output.contains(/A {"enabled":true,.*\nstatus 0/), "\(output)")
         #expect(output.contains(/B .*"code":"refused".*\nstatus [1-9]/), "\(output)")
@@ -183,7 +187,16 @@ struct DesktopCommandTests {
         for name in ["E", "F", "G"] {
             #expect(output.contains(try Regex("\(name) .*\"code\":\"notFound\"")), "\(output)")
         }
-        #expect(output.components(separatedBy: "ended by root").count == 3, "\(output)")
+        #expect(output.contains(/H .*"code":"invalidInput".*\nstatus [1-9]/), "\(output)")
+        #expect(
+            output.contains(
+                /I .*no longer sign in. The copies of the secret are deleted.\nstatus 0/),
+            "\(output)")
+        #expect(output.components(separatedBy: "deleted by root").count == 2, "\(output)")
+        // Without a record that the account owns.
+        #expect(output.contains(/J {"ended":true,"uid":6101}\nstatus 0/), "\(output)")
+        #expect(output.contains(/K .*"code":"usage".*\nstatus 2/), "\(output)")
+        #expect(output.components(separatedBy: "ended by root").count == 4, "\(output)")
     }
 
     @Test func `a wrong PIN stores nothing, and the keyring keeps its password`() async throws {

@@ -102,6 +102,23 @@ struct SignInAttackTests {
         }
     }
 
+    /// A program of the user set a first PIN and enrolled with a password of its own.
+    @Test func `root deletes a record that the user's password does not open`() async throws {
+        try await SignInScene.with { scene in
+            let user = SignInScene.user
+            func enrol(_ password: String) -> String {
+                "enrol 1 gnome \(Self.secret) \(password) \(SignInScene.pin)"
+            }
+            try await scene.check(enrol("61"), as: user, answers: ["done 1"])
+            try await scene.check(enrol(Self.password), as: user, answers: ["error exists"])
+            try await scene.check("remove 1 1 -", as: user, answers: ["error password"])
+            try await scene.check("remove 1 2 -", answers: ["error generation"])
+            try await scene.check("remove 1 1 -", answers: ["done 0"])
+            try await scene.check("remove 1 1 -", answers: ["error absent"])
+            try await scene.check(enrol(Self.password), as: user, answers: ["done 1"])
+        }
+    }
+
     @Test func `the record of an account that is gone blocks nobody after root ends it`()
         async throws
     {

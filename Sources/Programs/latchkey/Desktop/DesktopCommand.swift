@@ -156,7 +156,9 @@ extension DesktopCommand {
                 sign-in with PIN and finger. After an interruption, run it again: it continues.
 
                 As root, --user ends the sign-in of another user: the PIN and finger no longer sign in until the user runs \
-                ‘latchkey desktop enable’ again. Of a user who has no account any more, it deletes the stored copies.
+                ‘latchkey desktop enable’ again. Of a user who has no account any more, it deletes the stored copies. With \
+                --delete-copies it deletes them in any case, for example of a record that another program stored, and that the \
+                login password does not open. At a terminal, that asks for confirmation; without a terminal, it requires --yes.
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
@@ -164,13 +166,24 @@ extension DesktopCommand {
             help: ArgumentHelp(
                 "End the sign-in of this user, a name or number. Needs root.", valueName: "user"))
         var user: String?
+        @Flag(help: "With --user, delete the copies of the secret too.") var deleteCopies = false
+        @Flag(help: Confirmation.help) var yes = false
+
+        func validate() throws {
+            guard user != nil || !deleteCopies else {
+                throw ValidationError("--delete-copies needs --user.")
+            }
+        }
 
         var operation: String? {
             user == nil ? "disable the sign-in" : "end the sign-in of a user"
         }
 
         func perform(in context: CommandContext) async throws -> BriefReport {
-            if let user { return try await DesktopAdministration.endSignIn(of: user) }
+            if let user {
+                return try await DesktopAdministration.endSignIn(
+                    of: user, deletesCopies: deleteCopies, isConfirmed: yes)
+            }
             let session = try DesktopSession(context)
             guard let record = try await session.status().record else { throw Self.notEnabled }
             let password = try await session.input.password()

@@ -27,6 +27,11 @@ struct DesktopMachine {
                 print("ended by root", flush=True)
                 return "done 0"
             if not record: return "error absent"
+            if command == "remove" and rest[1] == "-":
+                if int(rest[0]) != record["generation"]: return "error generation"
+                record = None
+                print("deleted by root", flush=True)
+                return "done 0"
             if command == "release":
                 return f"secret {record['kind']} {record['secret']}" if rest == [record["password"]] else "error password"
             if int(rest[0]) != record["generation"]: return "error generation"
