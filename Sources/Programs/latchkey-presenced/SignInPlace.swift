@@ -52,10 +52,11 @@ enum SignInPlace: Hashable, Sendable {
 
     /// - Parameters:
     ///   - sessions: All sessions of the machine.
+    ///   - users: All users who may run programs, also those without a session.
     ///   - unlocks: Whether the proof may unlock a session. If not, nobody is asked at a locked one.
     static func of(
         _ requester: Requester, for user: UInt32, among sessions: [LoginManager.SeatSession],
-        unlocks: Bool = true
+        users: [UInt32], unlocks: Bool = true
     ) -> SignInPlace {
         // Another user's program, for example su, even in the user's own terminal.
         guard requester.realUser == user || requester.isRoot && requester.realUser == 0 else {
@@ -90,9 +91,8 @@ enum SignInPlace: Hashable, Sendable {
             guard !hasRemote else { return .elsewhere }
             let own = sessions.filter(\.isGreeter).map(\.user) + [0, user]
             let isOpen = openDisplayManagers.contains(unit)
-            guard !isOpen || sessions.allSatisfy({ own.contains($0.user) }) else {
-                return .elsewhere
-            }
+            // A program that got a connection of gdm in a session that has ended can still use it.
+            guard !isOpen || users.allSatisfy(own.contains) else { return .elsewhere }
             // It may also serve remote desktops, at a greeter of their own.
             let greeters = sessions.filter { $0.isGreeter && !$0.hasEnded }
             guard greeters.allSatisfy({ !$0.isRemote && !$0.seat.isEmpty }) else {
@@ -122,7 +122,8 @@ enum SignInPlace: Hashable, Sendable {
                 isRoot: peer.user == 0, realUser: realUser, parent: parent, controlGroup: group,
                 session: try await logind.seatSession(of: peer.process))
             return of(
-                requester, for: user, among: try await logind.seatSessions(), unlocks: unlocks)
+                requester, for: user, among: try await logind.seatSessions(),
+                users: try await logind.users(), unlocks: unlocks)
         } catch {
             return .elsewhere
         }

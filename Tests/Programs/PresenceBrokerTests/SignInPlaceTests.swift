@@ -15,14 +15,16 @@ struct SignInPlaceTests {
     private func place(
         root isRoot: Bool = true, in group: String = "user.slice/user-1000.slice/session-2.scope",
         session: LoginManager.SeatSession? = nil, startedBy realUser: UInt32? = nil,
-        by parent: Int32 = 60, unlocks: Bool = true, among sessions: LoginManager.SeatSession...
+        by parent: Int32 = 60, unlocks: Bool = true, lingering: [UInt32] = [],
+        among sessions: LoginManager.SeatSession...
     ) -> SignInPlace {
         let realUser = realUser ?? (isRoot ? 0 : Self.user)
         return SignInPlace.of(
             .init(
                 isRoot: isRoot, realUser: realUser, parent: parent, controlGroup: group,
                 session: session),
-            for: Self.user, among: sessions, unlocks: unlocks)
+            for: Self.user, among: sessions, users: sessions.map(\.user) + lingering,
+            unlocks: unlocks)
     }
 
     @Test func `sudo in the user's session at the seat may ask`() {
@@ -136,6 +138,11 @@ struct SignInPlaceTests {
             for session in [other, Session(user: 1001, isRemote: true, seat: "")] {
                 #expect(place(in: group, among: Self.locked, session) == .elsewhere)
                 #expect(place(in: group, among: Self.greeter, session) == .elsewhere)
+            }
+            // It may have a connection of gdm from a session that has ended.
+            for session in [Self.locked, Self.greeter] {
+                #expect(place(in: group, lingering: [1001], among: session) == .elsewhere)
+                #expect(place(in: group, lingering: [0, Self.user], among: session) == .here)
             }
             let manager = Session(user: 110, seat: "", isBackground: true)
             #expect(place(in: group, among: Self.greeter, manager) == .here, "the greeter's own")

@@ -67,6 +67,19 @@ extension LoginManager {
         return found
     }
 
+    /// The users with a session, and those whose manager runs without one (`loginctl enable-linger`).
+    package func users() async throws(BusError) -> [UInt32] {
+        guard let users = try await bus.call(Self.target("ListUsers")).first?.array else {
+            throw Self.unreadable
+        }
+        var found: [UInt32] = []
+        for user in users {
+            guard let number = user.structure?.first?.uint32 else { throw Self.unreadable }
+            found.append(number)
+        }
+        return found
+    }
+
     /// Whether the lid is closed, under which the fingerprint reader usually is.
     package func isLidClosed() async throws(BusError) -> Bool {
         let answer = try await bus.call(
