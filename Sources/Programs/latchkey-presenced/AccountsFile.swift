@@ -10,8 +10,9 @@ enum AccountsFile {
 
     /// Watches the file that this process sees.
     ///
-    /// - Parameter replaced: Called once on another thread, after the file lost its name. Another
-    ///   change of the file's links or attributes has the same effect.
+    /// - Parameter replaced: Called once, after the file lost its name, also before this call: the unit
+    ///   gets the file before the program starts. Then it is called on this thread, otherwise on
+    ///   another one. Another change of the file's links or attributes has the same effect.
     /// - Throws: ``KeystoreError`` with code `unavailable` without descriptors or threads.
     static func watch(
         _ path: String = path, replaced: @escaping @Sendable () -> Void
@@ -25,6 +26,12 @@ enum AccountsFile {
             // A machine without the file has no such accounts.
             guard error.number == ENOENT else { throw unwatched(error) }
             return
+        }
+        // No event tells of a name that was lost before.
+        var status = stat()
+        guard stat(path, &status) == 0, status.st_nlink > 0 else {
+            close(descriptor)
+            return replaced()
         }
         let isStarted = BlockingThread.start {
             var event = [UInt8](repeating: 0, count: 4096)

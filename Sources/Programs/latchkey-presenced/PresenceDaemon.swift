@@ -86,6 +86,9 @@ struct PresenceDaemon: ServiceProgram {
         }
         // First, because a program that is started later must not get the descriptor.
         let socket = ListeningSocket.passedDescriptor().map(ListeningSocket.init(owning:))
+        // Before any name is looked up.
+        let (replacements, replacement) = AsyncStream.makeStream(of: Void.self)
+        try AccountsFile.watch { replacement.finish() }
         let authority = try await Self.authority(tcti, directory, log)
         let (ends, end) = AsyncStream.makeStream(of: Void.self)
         let bus = try await Bus.system { end.finish() }
@@ -100,8 +103,6 @@ struct PresenceDaemon: ServiceProgram {
                     log: log))
         }
         defer { withExtendedLifetime(door) {} }
-        let (replacements, replacement) = AsyncStream.makeStream(of: Void.self)
-        try AccountsFile.watch { replacement.finish() }
         // The end of the bus or of the service, or a signal, ends both.
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {

@@ -28,6 +28,20 @@ struct AccountsFileTests {
         for await _ in events {}
     }
 
+    /// The unit binds the file before the program starts.
+    @Test func `a file that was replaced before the watch is noticed`() async throws {
+        let directory = try TemporaryDirectory()
+        let file = directory.path(of: "passwd")
+        try Data("x".utf8).write(to: URL(filePath: file))
+        let descriptor = open(file, O_RDONLY | O_CLOEXEC)
+        try #require(descriptor >= 0)
+        defer { close(descriptor) }
+        #expect(unlink(file) == 0)
+        let (events, event) = AsyncStream.makeStream(of: Void.self)
+        try AccountsFile.watch("/proc/self/fd/\(descriptor)") { event.finish() }
+        for await _ in events {}
+    }
+
     @Test func `the wait for open requests has a limit`() async {
         var count = 0
         let isServed = await AccountsFile.isServed(
