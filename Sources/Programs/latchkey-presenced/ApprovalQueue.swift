@@ -28,8 +28,7 @@ struct ApprovalQueue {
     private var running: Entry?
     /// The waiting requests, in order of arrival.
     private var waiting: [Entry] = []
-    /// The users whose requests ran, the most recent at the end.
-    private var served: [UInt32] = []
+    private var turns = FairTurns()
 
     var isEmpty: Bool { running == nil && waiting.isEmpty }
 
@@ -47,26 +46,14 @@ struct ApprovalQueue {
     mutating func finish(_ id: UInt64) -> [Action] {
         guard running?.id == id else { return [] }
         running = nil
-        guard let index = waiting.indices.min(by: { isServedBefore(waiting[$0], waiting[$1]) })
-        else {
-            served = []
-            return []
-        }
+        guard let index = turns.next(of: waiting.map(\.user)) else { return [] }
         return begin(waiting.remove(at: index))
     }
 
     private mutating func begin(_ entry: Entry) -> [Action] {
         running = entry
-        served.removeAll { $0 == entry.user }
-        served.append(entry.user)
+        turns.begin(entry.user)
         return [.begin(entry)]
-    }
-
-    /// The user whose last turn is longest ago comes first; of two such users, the one with the
-    /// earlier request.
-    private func isServedBefore(_ left: Entry, _ right: Entry) -> Bool {
-        guard left.user != right.user else { return false }
-        return (served.firstIndex(of: left.user) ?? -1) < (served.firstIndex(of: right.user) ?? -1)
     }
 
     /// A client has left the bus or cancelled.
@@ -97,4 +84,26 @@ struct ApprovalQueue {
         guard let index = waiting.firstIndex(where: { $0.id == id }) else { return [] }
         return [.withdraw(waiting.remove(at: index))]
     }
+}
+
+/// Whose request comes next: users take turns, independent of their number of requests.
+struct FairTurns {
+    /// The users whose requests ran, the most recent at the end.
+    private var served: [UInt32] = []
+
+    mutating func begin(_ user: UInt32) {
+        served.removeAll { $0 == user }
+        served.append(user)
+    }
+
+    /// - Parameter waiting: The users of the requests that wait, in order of arrival.
+    /// - Returns: The index of the next request: of the user whose last turn is longest ago, and of two
+    ///   such users, of the one with the earlier request. nil if none waits; all turns are then
+    ///   forgotten.
+    mutating func next(of waiting: [UInt32]) -> Int? {
+        if waiting.isEmpty { served = [] }
+        return waiting.indices.min { lastTurn(of: waiting[$0]) < lastTurn(of: waiting[$1]) }
+    }
+
+    private func lastTurn(of user: UInt32) -> Int { served.firstIndex(of: user) ?? -1 }
 }

@@ -285,7 +285,9 @@ extension SignInService {
         -> SecretBytes
     {
         guard request.takesTurn else { return await perform(request, for: user, peer) }
-        guard await turns.begin(isRoot: peer.user == 0) else { return .line("error", "busy") }
+        guard await turns.begin(for: user, isRoot: peer.user == 0) else {
+            return .line("error", "busy")
+        }
         let answer = await perform(request, for: user, peer)
         await turns.end()
         return answer
