@@ -65,9 +65,11 @@ actor AgentService {
                 return .own(.failure)
             }
         } catch {
+            let isBinding = AgentRequest.isSessionBinding(message)
+            if isBinding { session.bindings.withLock { $0.fail() } }
             refusals.notice("refused a message: \(error)", session)
             // The other agent must get each session binding, also one that it refuses.
-            return AgentRequest.isSessionBinding(message) ? .bound(.failure) : .own(.failure)
+            return isBinding ? .bound(.failure) : .own(.failure)
         }
     }
 

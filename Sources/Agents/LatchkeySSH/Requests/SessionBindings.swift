@@ -40,10 +40,13 @@ package struct SessionBindings: Hashable, Sendable {
             }
             bindings.append(binding)
         } catch {
-            hasFailed = true
+            fail()
             throw error
         }
     }
+
+    /// Records a request that was refused, also one that cannot be read.
+    package mutating func fail() { hasFailed = true }
 
     private func checked(_ request: SessionBind) throws(SSHFormatError) -> Binding {
         guard bindings.count < Self.maximumCount else {

@@ -97,6 +97,21 @@ struct SSHForwardingTests {
         }
     }
 
+    @Test func `after a binding that cannot be read, the connection signs nothing`() async throws {
+        try await SSHAgent.withRunning(machine()) { agent in
+            let key = try blob(await agent.createKey())
+            let client = try AgentClient(agent.socket)
+            let bind = try ForwarderKey().bind(Self.session)
+            #expect(await client.request(bind + [0]) == AgentClient.failure)
+            #expect(
+                await client.request(AgentClient.login(Self.session, with: key))
+                    == AgentClient.failure)
+            #expect(agent.prompts.isEmpty)
+            let other = try AgentClient(agent.socket)
+            #expect(await other.request(AgentClient.login(Self.session, with: key))?.first == 14)
+        }
+    }
+
     @Test func `after a refusal, a forwarder gets no prompt for a time, and others do`()
         async throws
     {
