@@ -73,22 +73,22 @@ enum SignInPlace: Hashable, Sendable {
             else { return .elsewhere }
             return hasRemote ? .besideRemote : .here
         }
+        guard !hasRemote else { return .elsewhere }
         let atSeat = sessions.filter {
             $0.user == user && $0.isAtSeat && !$0.isGreeter && (unlocks || !$0.isLocked)
         }
         let isUnlocked = atSeat.contains { !$0.isLocked }
         guard requester.isRoot else {
             // A locker that the user's manager started.
-            return !atSeat.isEmpty && !hasRemote ? .here : .elsewhere
+            return !atSeat.isEmpty ? .here : .elsewhere
         }
         guard let unit = requester.unit else {
             // A setuid program in a terminal that the user's manager started.
             let isOfUser = requester.controlGroup.hasPrefix(
                 "user.slice/user-\(user).slice/user@\(user).service/")
-            return isOfUser && isUnlocked && !hasRemote ? .here : .elsewhere
+            return isOfUser && isUnlocked ? .here : .elsewhere
         }
         if displayManagers.contains(unit) {
-            guard !hasRemote else { return .elsewhere }
             let own = sessions.filter(\.isGreeter).map(\.user) + [0, user]
             let isOpen = openDisplayManagers.contains(unit)
             // A program that got a connection of gdm in a session that has ended can still use it.

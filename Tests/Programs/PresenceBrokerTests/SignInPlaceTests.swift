@@ -92,6 +92,8 @@ struct SignInPlaceTests {
         #expect(place(in: Self.manager, among: Self.local) == .here)
         #expect(place(in: Self.manager, among: Self.local, Self.remote) == .elsewhere)
         #expect(place(root: false, in: Self.manager, among: Self.local, Self.remote) == .elsewhere)
+        let console = "system.slice/system-getty.slice/getty@tty1.service"
+        #expect(place(in: console, among: Self.remote) == .elsewhere)
         let ended = LoginManager.SeatSession(user: Self.user, isRemote: true, hasEnded: true)
         // Its processes may still run.
         #expect(place(in: Self.manager, among: Self.local, ended) == .elsewhere)
