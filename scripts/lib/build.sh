@@ -1,6 +1,15 @@
 # shellcheck shell=bash
 # Builds the package for the scripts, which source this file in the package's root folder.
 
+# step NAME COMMAND…: runs the command, and prints its time. In .ci/run, the time is also written to the file $step_times.
+step() {
+    local name=$1 started=$SECONDS result=0
+    shift
+    "$@" || result=$?
+    printf '%s took %d s.\n' "$name" $((SECONDS - started)) | tee -a "${step_times:-/dev/null}"
+    return "$result"
+}
+
 # Copies its input to stdout, and shows the build's progress in one line if stderr is a terminal.
 show_progress() {
     if [[ ! -t 2 || ${TERM:-dumb} == dumb ]]; then cat; return; fi
