@@ -13,11 +13,11 @@ import Testing
 /// attributes nor policies.
 @Suite(.softwareTPM, .requiresWebAuthnLibraries)
 struct WebAuthnOracleTests {
-    static let issuer = EnrolmentRig.issuer
+    private static let issuer = EnrolmentRig.issuer
     private static let challenge = Data("0123456789ABCDEFGHJKMNPQRSTVWXYZ".utf8)
 
     /// Certifies the keystore's attestation key by an authority of the oracle's.
-    func enrol(_ keystore: TPMKeystore) async throws -> WebAuthnLibraries.Issued {
+    private func enrol(_ keystore: TPMKeystore) async throws -> WebAuthnLibraries.Issued {
         let identity = try await keystore.attestationIdentity(for: Self.issuer)
         let point = try #require(
             try PublicArea(unmarshalling: identity.attestationKey).p256Point?.p256Representation)
@@ -39,7 +39,7 @@ struct WebAuthnOracleTests {
             ])
     }
 
-    var request: AttestationRequest {
+    private var request: AttestationRequest {
         AttestationRequest(challenge: Self.challenge, issuer: Self.issuer, form: EnrolmentRig.form)
     }
 

@@ -2,8 +2,7 @@
 
 issue   reads {"point": hex, "purpose": OID} and prints {"x5c": [base64 DER], "ca": PEM}: a certificate for a TPM's key by a new
         authority.
-        It names Intel as the manufacturer. The servers do not know the manufacturer in swtpm's certificates, and duo-labs/webauthn
-        knows IBM's ID in lower case only.
+        It names Intel as the manufacturer, because the servers do not know the manufacturer in swtpm's certificates.
 verify  reads {"object", "clientData", "challenge", "id" (base64), "ca" (PEM)} and prints what each library says.
 """
 import base64, datetime, json, sys
