@@ -12,7 +12,7 @@ package enum DeviceProvider {
     package static func withRunning<R>(
         lifetime: Int, _ body: (_ issuer: String) async throws -> R
     ) async throws -> R {
-        let script = BuiltProduct.packageFolder.appending(path: "scripts/lib/device-provider.py")
+        let script = OpenIDProvider.scripts.appending(path: "device-provider.py")
         let process = try RunningProgram(
             OpenIDProvider.interpreter, [script.path, "1", String(lifetime)])
         let line = await process.output { _ in true }

@@ -189,6 +189,10 @@ package struct OpenIDProvider: Decodable, Sendable {
         return URL(filePath: "\(cache)/latchkey/canaille/bin/python")
     }()
 
+    /// The programs in Python that the interpreter runs.
+    static let scripts = BuiltProduct.packageFolder.appending(
+        path: "Tests/Testing/LatchkeyTestSupport/OpenID")
+
     package static let isInstalled = FileManager.default.isExecutableFile(atPath: interpreter.path)
 
     package init(from decoder: any Decoder) throws {
@@ -206,8 +210,7 @@ package struct OpenIDProvider: Decodable, Sendable {
     package static func withRunning<R>(
         holding seconds: Int = 0, _ body: (OpenIDProvider) async throws -> R
     ) async throws -> (result: R, tokenRequests: Int) {
-        let script = BuiltProduct.packageFolder.appending(path: "scripts/lib/openid-provider.py")
-            .path
+        let script = Self.scripts.appending(path: "openid-provider.py").path
         let process = try RunningProgram(interpreter, [script, String(seconds)])
         let line = await process.output { _ in true }
         let result = try await withTeardown({ await process.stop() }) {
@@ -267,7 +270,7 @@ extension OpenIDProvider {
     }
 
     private static func run(_ request: ProofRequest) async throws -> String {
-        let script = BuiltProduct.packageFolder.appending(path: "scripts/lib/dpop-proof.py").path
+        let script = scripts.appending(path: "dpop-proof.py").path
         let outcome = try await SystemProgram(interpreter.path).result(
             of: [script], input: Array(try JSONEncoder().encode(request)))
         try #require(outcome.isSuccess, "\(outcome.errors)")
