@@ -16,6 +16,7 @@ public struct LockerConfiguration: Sendable {
     package var easyAccessPolicy: AccessPolicy?
     package var levelShares: LevelSharePolicy
     package var secretExhaustion: SecretExhaustion
+    package var maximumAttempts: Int
     package var offlineVerification: OfflineVerification?
     package var cachedSecretLife: Duration?
     package var sessionIdleTimeout: Duration?
@@ -42,7 +43,10 @@ public struct LockerConfiguration: Sendable {
     ///     changed: `.userPresence` if a fingerprint can be checked on this machine then, otherwise
     ///     `.pin`.
     ///   - levelShares: Whether the server must store shares of the level keys.
-    ///   - secretExhaustion: What happens after the last wrong secret that the hardware accepts.
+    ///   - secretExhaustion: What happens after `maximumAttempts` wrong secrets in a row.
+    ///   - maximumAttempts: How many wrong secrets in a row are allowed, with and without a network;
+    ///     at least 1. The locker counts them itself. The hardware counts too, and can refuse
+    ///     secrets earlier.
     ///   - offlineVerification: The limits of offline verification; nil turns it off.
     ///   - cachedSecretLife: How long a correct secret stays in memory, so that the next start does
     ///     not prompt; nil turns this off.
@@ -63,7 +67,7 @@ public struct LockerConfiguration: Sendable {
         scopes: [String] = ["openid", "https://authgear.com/scopes/full-access"],
         backgroundScopes: [String]? = nil,
         easyAccessPolicy: AccessPolicy? = nil, levelShares: LevelSharePolicy = .required,
-        secretExhaustion: SecretExhaustion = .disableEasyAccess,
+        secretExhaustion: SecretExhaustion = .disableEasyAccess, maximumAttempts: Int = 10,
         offlineVerification: OfflineVerification? = nil, cachedSecretLife: Duration? = nil,
         sessionIdleTimeout: Duration? = nil,
         logger: (any Logger)? = nil, device: DeviceInfo = .current(),
@@ -84,6 +88,7 @@ public struct LockerConfiguration: Sendable {
         self.easyAccessPolicy = easyAccessPolicy
         self.levelShares = levelShares
         self.secretExhaustion = secretExhaustion
+        self.maximumAttempts = maximumAttempts
         self.offlineVerification = offlineVerification
         self.cachedSecretLife = cachedSecretLife
         self.sessionIdleTimeout = sessionIdleTimeout
@@ -109,8 +114,8 @@ public struct OfflineVerification: Hashable, Sendable {
     let maximumAge: Duration
 
     /// - Parameters:
-    ///   - maximumAttempts: How many wrong secrets in a row are allowed; at least 1. The hardware
-    ///     counts them too.
+    ///   - maximumAttempts: After how many wrong secrets in a row, with and without a network,
+    ///     offline verification is refused; at least 1. The hardware counts them too.
     ///   - maximumAge: How long after the last start with a network offline verification is
     ///     allowed; a week by default.
     public init(maximumAttempts: Int = 2, maximumAge: Duration = .seconds(7 * 86_400)) {
@@ -119,14 +124,16 @@ public struct OfflineVerification: Hashable, Sendable {
     }
 }
 
-/// What happens to an enrolment when the hardware stops accepting secrets after too many wrong
-/// ones.
+/// What happens to an enrolment after too many wrong secrets in a row (`maximumAttempts` of
+/// ``LockerConfiguration``).
+///
+/// A lockout of the hardware deletes nothing, because other users of the hardware can cause it: the
+/// hardware refuses secrets until its lockout time is over, or until an administrator unlocks it.
 public enum SecretExhaustion: Hashable, Sendable, CaseIterable {
     /// Easy access is disabled, and the device stays enrolled. The next start requires strong
     /// authentication.
     case disableEasyAccess
-    /// Nothing. The hardware accepts secrets again after its lockout time, or when an administrator
-    /// unlocks it.
+    /// Nothing. Only the hardware limits the attempts.
     case wait
     /// The enrolment is destroyed, as by ``Locker/endAuthSession(mode:)``.
     case destroyEnrolment

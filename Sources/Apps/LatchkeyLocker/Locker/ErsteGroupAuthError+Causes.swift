@@ -113,20 +113,19 @@ extension ErsteGroupAuthError {
             recovery: "Correct the configuration.")
     }
 
-    /// The cause that the session machine distinguishes.
+    /// The cause that the session machine distinguishes. `secretExhausted` also needs the count.
     var cause: SessionMachine.Cause {
         switch code {
         case .network: .network
-        case .wrongSecret: attemptsLeft == 0 ? .secretExhausted : .other
         case .easyAccessRevoked: .easyAccessRevoked
         case .enrolmentRevoked: .enrolmentRevoked
         case .verificationUnavailable: .verificationUnavailable
         case .revocationPending: .revocationPending
         case .notInitialized, .alreadyInitialized, .invalidConfiguration, .invalidInput,
             .userInteractionInProgress, .noActiveUI, .userCancelled, .notEnrolled, .notActive,
-            .easyAccessDisabled, .easyAccessEnabled, .secretLockedOut, .strongAuthRequired,
-            .userMismatch, .offline, .server, .refused, .environmentChanged, .storageCorrupted,
-            .wrongDevice, .conflict, .hardware:
+            .easyAccessDisabled, .easyAccessEnabled, .wrongSecret, .secretLockedOut,
+            .strongAuthRequired, .userMismatch, .offline, .server, .refused, .environmentChanged,
+            .storageCorrupted, .wrongDevice, .conflict, .hardware:
             .other
         }
     }

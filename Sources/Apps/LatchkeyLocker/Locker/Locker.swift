@@ -37,6 +37,7 @@ public final class Locker: Sendable {
                 "easyAccessPolicy", "requires no user verification",
                 configuration.easyAccessPolicy?.requirement != AccessPolicy.Requirement.none
             ),
+            ("maximumAttempts", "allows no attempt", configuration.maximumAttempts >= 1),
             (
                 "offlineVerification", "allows no attempt",
                 configuration.offlineVerification?.maximumAttempts ?? 1 >= 1

@@ -36,7 +36,7 @@ extension Locker {
                 try await perform(action, in: context, &draft)
             } catch {
                 let error = ErsteGroupAuthError(any: error)
-                answer = .failed(error.cause)
+                answer = .failed(isLast(error, draft) ? .secretExhausted : error.cause)
                 // An error of the clean-up does not replace the error before it.
                 if failure == nil || !action.isCleanUp(after: call) { failure = error }
                 log(.warning, "failed: \(error.code)")
@@ -48,6 +48,13 @@ extension Locker {
         case .fail: throw failure ?? .cancelled()
         case .succeed, .perform: return authSessionStatus
         }
+    }
+
+    /// Whether the error is the last wrong secret that the configuration allows. The hardware's count
+    /// does not decide: all its users share it, and its answers are not authenticated.
+    private func isLast(_ error: ErsteGroupAuthError, _ draft: SessionDraft) -> Bool {
+        error.code == .wrongSecret
+            && draft.counters?.failures ?? 0 >= configuration.maximumAttempts
     }
 
     private func perform(

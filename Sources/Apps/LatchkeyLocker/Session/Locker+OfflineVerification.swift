@@ -5,15 +5,12 @@ internal import Synchronization
 extension Locker {
     /// Verifies the secret with the hardware, without a network: the key of the level `offline` is
     /// sealed under it.
-    ///
-    /// The attempt is counted before the hardware checks the secret, so that cutting the power does
-    /// not avoid the count. A declined prompt does not count.
     func verifyOffline(_ context: FlowContext, _ draft: inout SessionDraft) async throws {
         guard let rules = configuration.offlineVerification,
             let easyAccess = try enrolment().easyAccess
         else { throw ErsteGroupAuthError.refusal(.easyAccessDisabled) }
         let now = now
-        draft.counters = try await count(context) { counters in
+        let key = try await countingAttempt(context, &draft) { counters in
             guard !counters.isTooOld(at: now, maximumAge: rules.maximumAge) else {
                 throw Self.unavailable(
                     "the last start with a network was too long ago, or the clock was set back")
@@ -21,24 +18,50 @@ extension Locker {
             guard counters.failures < rules.maximumAttempts else {
                 throw Self.unavailable("there were too many wrong secrets")
             }
-            counters.failures += 1
             counters.see(now)
-        }
-        do {
-            let key = try await prompting { () throws(KeystoreError) in
+        } _: { presence in
+            try await prompting { () throws(KeystoreError) in
                 try await rows.offlineKey(
-                    in: easyAccess.offlineClass, for: context.prompt, authorizedBy: context.presence
-                )
+                    in: easyAccess.offlineClass, for: context.prompt, authorizedBy: presence)
             }
-            draft.levels = [.offline: key]
+        }
+        draft.levels = [.offline: key]
+    }
+
+    /// Lets the hardware check the secret once, with or without a network.
+    ///
+    /// The attempt is counted before the hardware checks the secret, so that cutting the power does
+    /// not avoid the count. An attempt that ends without a wrong secret, such as a declined prompt,
+    /// does not count. A correct secret resets the count.
+    ///
+    /// - Parameters:
+    ///   - change: Checks and changes the counters before the attempt.
+    ///   - attempt: Prompts with the given authority.
+    func countingAttempt<Result>(
+        _ context: FlowContext, _ draft: inout SessionDraft,
+        _ change: (inout LockerCounters) throws -> Void = { _ in },
+        _ attempt: (any PresenceAuthority) async throws -> Result
+    ) async throws -> Result {
+        let counters = try await count(context) { counters in
+            try change(&counters)
+            if counters.failures < .max { counters.failures += 1 }
+        }
+        draft.counters = counters
+        let isLast = counters.failures >= configuration.maximumAttempts
+        let result: Result
+        do {
+            result = try await attempt(
+                WarningPresence(context.presence, isLast ? configuration.secretExhaustion : .wait))
         } catch {
-            guard error.code != .wrongProof && error.code != .damaged else { throw error }
+            let code = (error as? KeystoreError)?.code
+            guard code != .wrongProof && code != .damaged else { throw error }
             draft.counters = try await finish {
                 try await self.count(context) { $0.failures = max(0, $0.failures - 1) }
             }
             throw error
         }
         draft.counters = try await finish { try await self.count(context) { $0.failures = 0 } }
+        return result
     }
 
     /// Reads, changes and stores the counters. Repeats that if another program changes them at the
@@ -69,12 +92,45 @@ extension Locker {
     }
 }
 
-/// The stored state that limits offline verification.
+/// Warns before the last wrong secret that the configuration allows.
+private struct WarningPresence: PresenceAuthority {
+    private let authority: PresenceSession
+    private let warning: String?
+
+    /// - Parameter exhaustion: What happens after a wrong secret now.
+    init(_ authority: PresenceSession, _ exhaustion: SecretExhaustion) {
+        self.authority = authority
+        warning =
+            switch exhaustion {
+            case .disableEasyAccess: "A wrong PIN now disables easy access."
+            case .destroyEnrolment: "A wrong PIN now deletes the enrolment and its data."
+            case .wait: nil
+            }
+    }
+
+    var broker: PresenceBroker? { authority.broker }
+    var preference: PresencePreference { authority.preference }
+    var acceptsEarlierProof: Bool { authority.acceptsEarlierProof }
+    var isInteractive: Bool { authority.isInteractive }
+
+    func pin(_ request: PINRequest) async throws(KeystoreError) -> PINAnswer {
+        var request = request
+        let hints = [warning, request.hint].compactMap(\.self)
+        request.hint = hints.isEmpty ? nil : hints.joined(separator: " ")
+        return try await authority.pin(request)
+    }
+
+    func notice(_ notice: PresenceNotice) async { await authority.notice(notice) }
+    func accepted() { authority.accepted() }
+    func rejected() { authority.rejected() }
+}
+
+/// The stored state that limits wrong secrets and offline verification.
 struct LockerCounters: Hashable, Sendable {
     /// The number of seconds that the clock may go back. More means that it was set.
     static let clockLeeway: TimeInterval = 60
 
-    /// The number of wrong secrets in a row without a network.
+    /// The number of wrong secrets in a row, with or without a network.
     var failures = 0
     /// The last start with a network.
     var lastOnline: Date?

@@ -91,8 +91,11 @@ extension Locker {
         draft.counters = try await count(context) { [now] in $0.see(now) }
         let server = try await serverForTokens(context)
         let challenge = try await server.challenge()
-        let assertion = try await signEasily(
-            challenge, with: key, of: enrolment, at: server, in: context)
+        let assertion = try await countingAttempt(context, &draft) { presence in
+            try await signEasily(
+                challenge, with: key, of: enrolment, at: server, in: context, authorizedBy: presence
+            )
+        }
         try Task.checkCancellation()
         let answer = try await server.token(
             LockerServer.easyAccessGrant, assertion, scopes: configuration.scopes)
@@ -118,7 +121,7 @@ extension Locker {
     private func signEasily(
         _ challenge: String, with key: HardwareKey, of enrolment: Enrolment,
         at server: LockerServer,
-        in context: FlowContext
+        in context: FlowContext, authorizedBy presence: any PresenceAuthority
     ) async throws -> String {
         if context.options.usesCachedSecret, key.policy.hasPIN, let pin = cache.pin {
             log(.info, "using the cached secret")
@@ -132,10 +135,11 @@ extension Locker {
                 cache.clear()
             }
         }
-        return try await sign(
-            .easyAccess, challenge: challenge, with: key, enrolmentID: enrolment.id, at: server,
-            in: context
-        )
+        return try await prompting {
+            try await sign(
+                .easyAccess, challenge: challenge, with: key, enrolmentID: enrolment.id, at: server,
+                in: context, authorizedBy: presence)
+        }
     }
 
     // MARK: For both

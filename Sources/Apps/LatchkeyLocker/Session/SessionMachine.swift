@@ -11,7 +11,7 @@ struct SessionMachine: Sendable {
     private(set) var hasEasyAccess: Bool
     /// Whether offline verification is allowed.
     let allowsOffline: Bool
-    /// What happens after the last wrong secret that the hardware accepts.
+    /// What happens after the last wrong secret that the configuration allows.
     let exhaustion: SecretExhaustion
     /// The number of the session. It increases when a session ends: a call that began in one
     /// session opens nothing in the next.
@@ -64,8 +64,8 @@ struct SessionMachine: Sendable {
         case removeEasyAccess
         /// Deletes easy access here, after the server has removed its key.
         case deleteLocalEasyAccess
-        /// Deletes easy access here, after the hardware stopped accepting the secret. The key is
-        /// removed at the server when that can be reached.
+        /// Deletes easy access here, after too many wrong secrets. The key is removed at the server
+        /// when that can be reached.
         case deleteBlockedEasyAccess
         case destroy
         /// Deletes an enrolment that the server no longer knows.
@@ -81,7 +81,7 @@ struct SessionMachine: Sendable {
     /// The causes of a failure that the machine distinguishes.
     enum Cause: Hashable, Sendable {
         case network
-        /// The secret was wrong, and no attempt is left.
+        /// The secret was wrong, and the configuration allows no further attempt.
         case secretExhausted
         /// The server knows the enrolment and not the easy-access key.
         case easyAccessRevoked

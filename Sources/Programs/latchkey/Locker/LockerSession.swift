@@ -158,7 +158,7 @@ struct LockerSession {
         case .wrongSecret where isEasyAccessGone:
             error.with(
                 reason:
-                    "\(error.reason); that was the last attempt, and easy access is now disabled",
+                    "\(error.reason); after too many wrong PINs, easy access is now disabled",
                 recovery:
                     "Log in with ‘latchkey locker start’. When ‘latchkey pin status’ shows attempts left, set a PIN with "
                     + "‘latchkey locker easy-access enable’.")

@@ -199,50 +199,105 @@ struct EasyAccessTests {
         }
     }
 
-    /// The configured action after the last wrong secret that the TPM accepts.
-    @Test(arguments: SecretExhaustion.allCases)
-    func `wrong PINs until the hardware stops accepting them`(exhaustion: SecretExhaustion)
-        async throws
-    {
+    /// The configured action after the last wrong secret that the locker allows. The TPM of the test
+    /// allows another.
+    @Test(arguments: SecretExhaustion.allCases, [true, false])
+    func `too many wrong PINs`(exhaustion: SecretExhaustion, hasNetwork: Bool) async throws {
         try await Scene.with { scene in
-            let presence = ScriptedPresence(
-                [.pin("2468")] + Array(repeating: .pin("999999"), count: 64))
+            let presence = ScriptedPresence(pins: "2468", "999999", "999999", "2468")
+            let program = try await scene.start(presence) {
+                ($0.secretExhaustion, $0.maximumAttempts) = (exhaustion, 2)
+                $0.offlineVerification = OfflineVerification()
+            }
+            _ = try await program.locker.startAuthSession()
+            let texts = program.sealAll()
+            _ = try await program.locker.endAuthSession(mode: .lock)
+            await #expect(throws: refusal(.wrongSecret)) {
+                try await program.locker.startAuthSession()
+            }
+            #expect(program.locker.authSessionStatus.isEasyAccessEnabled)
+            #expect(presence.requests.last?.hint == nil)
+            // The attempts with and without a network have one count.
+            scene.line.isDown = !hasNetwork
+            let error = await #expect(throws: refusal(.wrongSecret)) {
+                try await program.locker.startAuthSession()
+            }
+            #expect(error?.attemptsLeft == 1)
+            #expect((presence.requests.last?.hint == nil) == (exhaustion == .wait))
+            let status = program.locker.authSessionStatus
+            #expect(status.isEasyAccessEnabled == (exhaustion == .wait))
+            scene.line.isDown = false
+            switch exhaustion {
+            case .disableEasyAccess:
+                #expect(status.phase == .enrolled)
+                if hasNetwork {
+                    // The device told the server immediately, so a copy of the store is useless.
+                    #expect(
+                        scene.line.sent.filter { $0.path.hasSuffix("/easy-access/disable") }.count
+                            == 1)
+                    let rows = try await Disk(path: scene.databasePath).rows()
+                    #expect(rows.allSatisfy { !$0.hasPrefix("locker.pending") })
+                }
+                #expect(try await program.locker.startAuthSession().phase == .activeViaStrongAuth)
+                #expect(program.readable(texts) == Set(ProtectionLevel.allCases))
+            case .wait:
+                #expect(status.phase == .enrolled)
+                #expect(try await program.locker.startAuthSession().phase == .activeViaEasyAccess)
+                #expect(program.locker.authSessionStatus.offlineAttemptsLeft == 2)
+            case .destroyEnrolment:
+                #expect(status.phase == .unregistered)
+                #expect(program.readable(texts).isEmpty)
+                #expect(scene.line.existingEnrolments.isEmpty == hasNetwork)
+            }
+        }
+    }
+
+    /// Another program spends the TPM's attempts, or an attacker on its wire forges the refusal of
+    /// the right PIN and the count.
+    @Test(.requires(program: "tpm2_dictionarylockout"), arguments: SecretExhaustion.allCases)
+    func `a lockout that others cause deletes nothing`(exhaustion: SecretExhaustion) async throws {
+        try await Scene.with { scene in
+            let presence = ScriptedPresence(pins: "2468", "2468", "999999", "2468")
             let program = try await scene.start(presence) { $0.secretExhaustion = exhaustion }
             _ = try await program.locker.startAuthSession()
             let texts = program.sealAll()
             _ = try await program.locker.endAuthSession(mode: .lock)
-            var left = try #require(try await program.keystore.pinStatus().attemptsLeft)
-            while left > 0 {
-                left -= 1
+            func expectRefused() async {
                 let error = await #expect(throws: refusal(.wrongSecret)) {
                     try await program.locker.startAuthSession()
                 }
-                #expect(error?.attemptsLeft == left)
-                #expect((error?.lockedOutUntil != nil) == (left == 0))
+                #expect(error?.attemptsLeft == 0)
+                #expect(program.phase == .enrolled)
+                #expect(program.locker.authSessionStatus.isEasyAccessEnabled)
             }
-            let status = program.locker.authSessionStatus
-            let prompts = program.presence.requests.count
-            switch exhaustion {
-            case .disableEasyAccess:
-                #expect(status.phase == .enrolled && !status.isEasyAccessEnabled)
-                // The device told the server immediately, so a copy of the store is useless.
-                #expect(
-                    scene.line.sent.filter { $0.path.hasSuffix("/easy-access/disable") }.count == 1)
-                let rows = try await Disk(path: scene.databasePath).rows()
-                #expect(rows.allSatisfy { !$0.hasPrefix("locker.pending") })
-                #expect(try await program.locker.startAuthSession().phase == .activeViaStrongAuth)
-                #expect(program.readable(texts) == Set(ProtectionLevel.allCases))
-            case .wait:
-                #expect(status.phase == .enrolled && status.isEasyAccessEnabled)
-                await #expect(throws: refusal(.secretLockedOut)) {
-                    try await program.locker.startAuthSession()
+            program.keystore.forge(
+                KeystoreError(
+                    code: .wrongProof, reason: "the PIN is wrong", recovery: "Try again.",
+                    attemptsLeft: 0))
+            await expectRefused()
+
+            let prompt = PromptContext(reason: "test", container: "other")
+            let other = try await program.keystore.createKey(
+                KeyRequest(policy: .pin, prompt: prompt),
+                authorizedBy: ScriptedPresence(pins: "1357"))
+            let digest = MessageDigest(sha256: "x".utf8)
+            while try #require(try await program.keystore.pinStatus().attemptsLeft) > 1 {
+                await #expect(throws: KeystoreError.self) {
+                    try await program.keystore.sign(
+                        digest, with: other, for: prompt,
+                        authorizedBy: ScriptedPresence(pins: "999999"))
                 }
-            case .destroyEnrolment:
-                #expect(status.phase == .unregistered)
-                #expect(program.readable(texts).isEmpty)
-                #expect(scene.line.existingEnrolments.isEmpty)
             }
-            #expect(program.presence.requests.count == prompts)
+            await expectRefused()
+            await #expect(throws: refusal(.secretLockedOut)) {
+                try await program.locker.startAuthSession()
+            }
+            let password = try #require(try SoftwareTPM.current.lockoutPassword)
+            try await SystemProgram("tpm2_dictionarylockout").require([
+                "-T", SoftwareTPM.current.tcti, "-c", "-p", password,
+            ])
+            #expect(try await program.locker.startAuthSession().phase == .activeViaEasyAccess)
+            #expect(program.readable(texts) == Set(ProtectionLevel.allCases))
         }
     }
 

@@ -10,6 +10,7 @@ final class WatchedKeystore: KeystoreWrapper {
     private let noted = Mutex<[String]>([])
     private let endings = Mutex(0)
     private let isDeaf = Mutex(false)
+    private let forged = Mutex<KeystoreError?>(nil)
 
     init(_ keystore: any Keystore, steps: Steps = Steps()) {
         self.keystore = keystore
@@ -22,6 +23,10 @@ final class WatchedKeystore: KeystoreWrapper {
 
     /// Makes every revocation fail from now on.
     func loseRevocations() { isDeaf.withLock { $0 = true } }
+
+    /// Makes the next signature with user verification fail after the prompt, as an attacker on the
+    /// hardware's wire can.
+    func forge(_ error: KeystoreError) { forged.withLock { $0 = error } }
 
     /// How often proof reuse was ended; not one of the ``calls``.
     var reuseEndings: Int { endings.withLock { $0 } }
@@ -78,7 +83,10 @@ final class WatchedKeystore: KeystoreWrapper {
         authorizedBy presence: any PresenceAuthority
     ) async throws(KeystoreError) -> ECDSASignature {
         try await step("sign", key.policy) { () throws(KeystoreError) in
-            try await keystore.sign(digest, with: key, for: prompt, authorizedBy: presence)
+            let signature = try await keystore.sign(
+                digest, with: key, for: prompt, authorizedBy: presence)
+            if key.policy != .none, let error = forged.withLock({ $0.take() }) { throw error }
+            return signature
         }
     }
 
