@@ -11,7 +11,8 @@ extension RecordContainer {
     /// - Parameter revocably: Whether to create a revocable key. ``HardwareKey/isRevocable`` and
     ///   ``PreparedKey/revocabilityRefusal`` of the result say whether it is.
     /// - Throws: ``CommonError``, as ``Keystore/createKey(_:authorizedBy:)``; `unsupported` if
-    ///   ``Revocability/required`` was requested and the hardware refuses.
+    ///   ``Revocability/required`` was requested and the hardware refuses; `conflict` if an earlier
+    ///   key of the same ID is not yet revoked.
     public func createKey(
         _ request: KeyRequest, revocably: Revocability, authorizedBy presence: any PresenceAuthority
     ) async throws(CommonError) -> PreparedKey {
@@ -59,7 +60,7 @@ extension RecordContainer {
             guard key.isRevocable else { return }
             let name = name
             try await store.write("delete the record of a revocation") { database in
-                try RevocationRow.delete(RevocationRow.name(of: key.id), container: name, database)
+                try RevocationRow.delete(key, container: name, database)
             }
         } catch {
             throw error.during("delete a key")

@@ -30,19 +30,28 @@ struct RevocationRow {
     /// The name under which a key is recorded. No facade's class has such a name.
     static func name(of key: KeyID) -> String { "key.\(key)" }
 
-    /// Records a value for revocation. The row replaces an earlier row of the same name, whose
-    /// value was not created.
+    /// Records a value for revocation. The row replaces an earlier row of the same name, if that is
+    /// not due: its value was not created.
     ///
     /// - Parameter isDue: `false` for a value that is about to be created and must be revoked
     ///   unless it is stored.
+    /// - Throws: ``CommonError`` with code `conflict` if another value of this name is due.
     static func insert(
         _ sealed: SealedSecret, named name: String, isDue: Bool, container: String,
         _ database: Database
     ) throws {
         try database.execute(
-            sql:
-                "INSERT OR REPLACE INTO revocation (container, name, sealed, isDue) VALUES (?, ?, ?, ?)",
+            sql: """
+                INSERT INTO revocation (container, name, sealed, isDue) VALUES (?, ?, ?, ?)
+                ON CONFLICT DO UPDATE SET sealed = excluded.sealed, isDue = excluded.isDue
+                WHERE NOT revocation.isDue
+                """,
             arguments: [container, name, JSONEncoder().encode(sealed), isDue])
+        guard database.changesCount == 1 else {
+            throw CommonError.conflict(
+                "an earlier key of this name is not yet revoked",
+                recovery: "Finish the pending revocations, then try again.")
+        }
     }
 
     /// Deletes the row of a value that is stored in the same transaction.
@@ -92,6 +101,19 @@ struct RevocationRow {
         try database.execute(
             sql: "DELETE FROM revocation WHERE container = ? AND name = ?",
             arguments: [container, name])
+    }
+
+    /// Deletes the row of a key that the hardware has revoked. The row of another key with the same ID
+    /// stays.
+    static func delete(_ key: HardwareKey, container: String, _ database: Database) throws {
+        let name = name(of: key.id)
+        let row = try Row.fetchOne(
+            database,
+            sql: "SELECT name, sealed, isDue FROM revocation WHERE container = ? AND name = ?",
+            arguments: [container, name]
+        ).map(RevocationRow.init)
+        guard let row, (try? row.sealed) == key.authorization else { return }
+        try delete(name, container: container, database)
     }
 
     private init(_ row: Row) throws {

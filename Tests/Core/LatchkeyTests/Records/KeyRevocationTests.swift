@@ -43,6 +43,41 @@ struct KeyRevocationTests {
         await #expect(throws: invalidated) { try await sign(keystore, made.key) }
     }
 
+    /// The program deletes a key without the hardware, and uses its ID again.
+    @Test func `a due revocation is not overwritten by a new key of the same ID`() async throws {
+        let directory = try TemporaryDirectory()
+        let (program, keystore) = try await program(directory)
+        let made = try await key(program).key
+        try await program.apply([put(made)], for: prompt)
+        try await program.apply([.delete(RecordID(made.id), ifGeneration: nil)], for: prompt)
+        let again = KeyRequest(id: made.id, policy: .pin, prompt: prompt)
+        for revocably in [Revocability.required, .preferred] {
+            let error = await #expect(throws: KeystoreError.conflict("")) {
+                try await program.createKey(
+                    again, revocably: revocably, authorizedBy: ScriptedPresence(pins: "123456"))
+            }
+            #expect(error?.reason == "an earlier key of this name is not yet revoked")
+            #expect(try await noted(directory) == [true])
+        }
+        // Another key of this ID, which no record names.
+        let other = try await keystore.createRevocableKey(
+            again, authorizedBy: ScriptedPresence(pins: "123456")
+        ) { _ in }
+        try await program.discard(other)
+        #expect(try await noted(directory) == [true])
+        try await program.finishRevocations()
+        await #expect(throws: invalidated) { try await sign(keystore, made) }
+        #expect(try indexCount() == 0)
+        let new = try await program.createKey(
+            again, revocably: .required, authorizedBy: ScriptedPresence(pins: "123456"))
+        try await program.apply([put(new.key)], for: prompt)
+        try await sign(keystore, new.key)
+        // Without its record, a discarded key leaves no row.
+        try await program.apply([.delete(RecordID(new.key.id), ifGeneration: nil)], for: prompt)
+        try await program.discard(new.key)
+        #expect(try await noted(directory).isEmpty)
+    }
+
     @Test func `a damaged revocation row does not prevent other revocations`() async throws {
         let directory = try TemporaryDirectory()
         let (program, keystore) = try await program(directory)
