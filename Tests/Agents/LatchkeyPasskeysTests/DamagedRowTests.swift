@@ -16,9 +16,7 @@ import Testing
         try await Rig.with { rig in
             _ = try await rig.ask(Rig.registration())
             let damaged = Record(id: RecordID(rawValue: "passkey.broken"), kind: PasskeyStore.kind)
-            try rig.records.applyNow([
-                .put(damaged, payload: SecretBytes(Data("{}".utf8)), ifGeneration: 0)
-            ])
+            try rig.records.applyNow([.put(damaged, payload: nil, ifGeneration: 0)])
             let reports = Reports()
             let store = PasskeyStore(records: rig.records) { reports.add($0) }
             #expect(try store.list().count == 1)
@@ -36,6 +34,23 @@ import Testing
             #expect(try store.list().count == 2)
             #expect(try store.count() == 2)
             #expect(reports.all.count == 1)
+        }
+    }
+
+    @Test func `a passkey of a newer version is reported, and is not damaged`() async throws {
+        try await Rig.with { rig in
+            _ = try await rig.ask(Rig.registration())
+            let newer = Record(id: RecordID(rawValue: "passkey.newer"), kind: PasskeyStore.kind)
+            try rig.records.applyNow([
+                .put(newer, payload: SecretBytes(Data(#"{"id":{}}"#.utf8)), ifGeneration: 0)
+            ])
+            let reports = Reports()
+            let store = PasskeyStore(records: rig.records) { reports.add($0) }
+            #expect(try store.list().count == 1)
+            #expect(reports.all.map(\.code) == [.unsupported])
+            #expect(reports.all.first?.recoveryAction.actions.isEmpty == true)
+            #expect(try store.damagedIDs().isEmpty)
+            _ = try await rig.ask(Rig.assertion())
         }
     }
 

@@ -16,7 +16,7 @@ package struct PasskeyStore: Sendable {
     private let records: RecordContainer
     private let reportDamage: @Sendable (KeystoreError) -> Void
 
-    /// - Parameter reportDamage: Called for each damaged row that ``list()`` skips.
+    /// - Parameter reportDamage: Called for each row that ``list()`` skips.
     package init(
         records: RecordContainer,
         reportDamage: @escaping @Sendable (KeystoreError) -> Void = { _ in }
@@ -32,39 +32,42 @@ package struct PasskeyStore: Sendable {
         try await records.open(.device, for: prompt("open the passkeys"), authorizedBy: presence)
     }
 
-    /// The readable passkeys, oldest first. A row that another program changed is reported and
-    /// skipped.
+    /// The readable passkeys, oldest first. A row that another program changed, or that a newer
+    /// version wrote, is reported and skipped.
     ///
     /// - Throws: `KeystoreError`; `wrongState` if the store is not open.
     package func list() throws(KeystoreError) -> [Passkey] {
-        let (passkeys, damage) = try read()
-        for (id, error) in damage {
+        let (passkeys, unreadable) = try read()
+        for (id, error) in unreadable {
             let name = String(oneLine: Self.credentialID(id) ?? id.rawValue, limit: 64)
             reportDamage(
-                error.with(recovery: Recovery("Delete the passkey \(name).", .deletePasskey)))
+                error.code == .damaged
+                    ? error.with(
+                        recovery: Recovery("Delete the passkey \(name).", .deletePasskey)) : error)
         }
         return passkeys
     }
 
     /// The credential IDs of the damaged rows, in base64url.
     package func damagedIDs() throws(KeystoreError) -> [String] {
-        try read().damage.compactMap { Self.credentialID($0.id) }
+        try read().unreadable.filter { $0.error.code == .damaged }
+            .compactMap { Self.credentialID($0.id) }
     }
 
     private func read() throws(KeystoreError) -> (
-        passkeys: [Passkey], damage: [(id: RecordID, error: KeystoreError)]
+        passkeys: [Passkey], unreadable: [(id: RecordID, error: KeystoreError)]
     ) {
         var passkeys: [Passkey] = []
-        var damage: [(id: RecordID, error: KeystoreError)] = []
+        var unreadable: [(id: RecordID, error: KeystoreError)] = []
         for id in try records.idsNow(Self.kind) {
             do throws(KeystoreError) {
                 if let passkey = try passkey(id) { passkeys.append(passkey) }
             } catch {
-                guard error.code == .damaged else { throw error }
-                damage.append((id, error))
+                guard [.damaged, .unsupported].contains(error.code) else { throw error }
+                unreadable.append((id, error))
             }
         }
-        return (passkeys, damage)
+        return (passkeys, unreadable)
     }
 
     /// The number of stored passkeys, readable or not.
@@ -168,15 +171,21 @@ package struct PasskeyStore: Sendable {
     private static func passkey(
         _ record: Record, _ payload: SecretBytes?
     ) throws(KeystoreError) -> Passkey {
-        guard record.kind == kind, record.protection == .device, let payload,
+        let damaged = KeystoreError.damaged("the record ‘\(record.id)’ is not a passkey")
+            .during("read a passkey")
+        guard record.kind == kind, record.protection == .device, let payload else { throw damaged }
+        // The payload is authentic: this program's user stored it, with another version.
+        guard
             let passkey = payload.withUnsafeBytes({
                 try? JSONDecoder().decode(Passkey.self, from: Data($0))
-            }),
-            recordID(passkey.id) == record.id
+            })
         else {
-            throw KeystoreError.damaged("the record ‘\(record.id)’ is not a passkey").during(
-                "read a passkey")
+            throw KeystoreError.unsupported(
+                "a newer version of Latchkey wrote the passkey ‘\(record.id)’",
+                recovery: "Install that version."
+            ).during("read a passkey")
         }
+        guard recordID(passkey.id) == record.id else { throw damaged }
         return passkey
     }
 

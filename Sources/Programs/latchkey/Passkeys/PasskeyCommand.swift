@@ -126,7 +126,10 @@ extension PasskeyCommand {
         func perform(in context: CommandContext) async throws -> PasskeyDeletionReport {
             let (store, records) = try await context.passkeys()
             let damaged = try store.damagedIDs().filter { passkey == nil || $0 == passkey }
-            if passkey != nil, !damaged.isEmpty {
+            if passkey != nil, let id = damaged.first {
+                try await Confirmation.check(
+                    "The damaged passkey ‘\(id)’ will be deleted. \(Confirmation.copies)",
+                    isGiven: yes)
                 try store.delete(damaged: damaged)
                 return PasskeyDeletionReport(deleted: damaged)
             }

@@ -112,7 +112,7 @@ struct AdviceRow: Sendable, CustomTestStringConvertible {
             try #require(
                 listed.errors.contains("Delete the passkey \(id)")
                     && listed.errors.contains(Recovery.Action.deletePasskey.command), "\(listed)")
-            try await advised.run(.deletePasskey, adding: [id])
+            try await advised.run(.deletePasskey, adding: [id, "--yes"])
             #expect(try await advised.succeed(["passkey", "list"]).errors.isEmpty)
         },
         AdviceRow(.listPasskeys) { advised in
