@@ -122,6 +122,14 @@ public final class VaultSpace: Sendable {
         try record(of: VaultRow(key: key)).map { $0.protection != .device }
     }
 
+    /// The user verification that opening the stored value requires; nil if there is no row. Reads
+    /// only the row's header, and does not authenticate it.
+    ///
+    /// - Throws: `KeystoreError`; `damaged`, `invalidInput` for an invalid key.
+    package func storedPolicy(key: String) throws(KeystoreError) -> AccessPolicy? {
+        try record(of: VaultRow(key: key))?.protection.policy
+    }
+
     /// The header of a vault's row; nil if the vault is empty.
     ///
     /// - Throws: `KeystoreError`; `damaged` also if another program replaced a value with

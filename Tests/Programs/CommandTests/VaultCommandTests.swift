@@ -142,6 +142,36 @@ struct VaultCommandTests {
         #expect(outcome.errors.contains("‘latchkey pin change --secrets’"), "\(outcome.errors)")
     }
 
+    @Test func `an old vault that does not meet the minimum policy gets no new secret`()
+        async throws
+    {
+        let machine = try machine()
+        #expect(try await machine.run("vault", "store", "app", input: "old").status == 0)
+        #expect(
+            try await machine.run(
+                "vault", "store", "pin", "--biometrics", "--policy", "pin", pins: ["2580"],
+                input: "old"
+            ).status == 0)
+        #expect(try await machine.run("config", "set", "minimum-policy", "pin").status == 0)
+        let refused = try await machine.run("vault", "update", "app", "--json", input: "new")
+        #expect(refused.status == 2, "\(refused)")
+        let error = try refused.json()["error"]
+        #expect(error?["message"]?.string?.contains("minimum policy ‘pin’") == true, "\(refused)")
+        #expect(error?["recovery"]?.string == "Run ‘latchkey vault upgrade’ first.")
+        #expect(try await machine.run("vault", "show", "app").output == "old")
+        #expect(try await machine.run("vault", "upgrade", "app", pins: ["2580"]).status == 0)
+        for name in ["app", "pin"] {
+            let updated = try await machine.run(
+                "vault", "update", name, pins: ["2580"], input: "new")
+            #expect(updated.status == 0, "\(updated)")
+        }
+        #expect(
+            try await machine.run("config", "set", "minimum-policy", "biometry-any").status == 0)
+        let weaker = try await machine.run("vault", "update", "pin", pins: ["2580"], input: "newer")
+        #expect(weaker.status == 2, "\(weaker)")
+        #expect(try await machine.run("vault", "show", "pin", pins: ["2580"]).output == "new")
+    }
+
     @Test func `a policy without biometrics is refused, and nothing is stored`() async throws {
         let machine = try machine()
         let outcome = try await machine.run(

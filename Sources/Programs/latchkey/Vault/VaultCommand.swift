@@ -120,6 +120,7 @@ extension VaultCommand {
 
         func perform(in context: CommandContext) async throws -> VaultReport {
             let session = try await VaultSession(name, in: context, changing: true)
+            try session.checkMinimumPolicy(in: context)
             let vault = try await session.opened()
             let secret = try await context.readSecret().withUnsafeBytes { Data($0) }
             return VaultReport(try await vault.update(credentials: secret))

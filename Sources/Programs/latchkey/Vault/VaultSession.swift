@@ -84,6 +84,20 @@ struct VaultSession {
         if try !space.keys().contains(key) { try checkExisting() }
     }
 
+    /// Checks that the vault's protection meets the minimum policy, which a new secret needs. Does not
+    /// use the hardware.
+    ///
+    /// - Throws: ``KeystoreError`` with code `invalidInput`, or the failure of a damaged vault.
+    func checkMinimumPolicy(in context: CommandContext) throws(KeystoreError) {
+        guard let policy = try space.storedPolicy(key: key) else { return }
+        try context.settings.check(
+            policy,
+            recovery: policy == .none
+                ? "Run ‘latchkey vault upgrade’ first."
+                : "Delete the vault with ‘latchkey vault reset’, then store the secret with ‘latchkey vault store’."
+        )
+    }
+
     /// Checks that the vault contains a secret with biometrics, or without. Does not use the
     /// hardware.
     ///
