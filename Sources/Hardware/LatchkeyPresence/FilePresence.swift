@@ -5,7 +5,8 @@ internal import Synchronization
 
 /// Reads PINs from a file or FIFO, for scripts: one per line in UTF-8, in the order of the prompts.
 ///
-/// The file must belong to this user or root, and its group and others must have no permissions. A
+/// The file must belong to this user or root, and its group and others must have no permissions. No
+/// other user may be able to replace a regular file, by a directory or link on the way to it. A
 /// shell's process substitution is a FIFO of the user.
 public final class FilePresence: PresenceAuthority {
     private let descriptor: Int32
@@ -39,7 +40,8 @@ public final class FilePresence: PresenceAuthority {
     private static func refusal(_ path: String, _ reason: String) -> KeystoreError {
         .invalidPINSource(
             "the file \(path) cannot be used: \(reason)",
-            recovery: "Name a file that you own, with mode 600.")
+            recovery:
+                "Name a file that you own, with mode 600, in a directory that only you can write.")
     }
 
     deinit { close(descriptor) }

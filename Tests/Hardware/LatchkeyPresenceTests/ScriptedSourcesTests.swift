@@ -108,6 +108,45 @@ struct ScriptedSourcesTests {
         }
     }
 
+    @Test func `a file that other users can replace is refused`() async throws {
+        try await TemporaryDirectory.withDirectory { directory in
+            let (folder, open) = (directory.path(of: "open"), directory.path(of: "open/own"))
+            try FileManager.default.createDirectory(
+                atPath: open, withIntermediateDirectories: true)
+            let path = "\(open)/pins"
+            try store("2580\n", in: path, mode: 0o600)
+            #expect(try await FilePresence(path: path).pin(request()).text == "2580")
+            for (place, mode) in [(folder, 0o770 as mode_t), (open, 0o777), (open, 0o1777)] {
+                try #require(chmod(place, mode) == 0)
+                let error = #expect(throws: KeystoreError.self) { try FilePresence(path: path) }
+                #expect(error?.code == .invalidInput)
+                #expect(
+                    error?.reason
+                        == "the file \(path) cannot be used: other users can write \(place)")
+                try #require(chmod(place, 0o700) == 0)
+            }
+            // As /tmp, a directory with the sticky bit on the way.
+            try #require(chmod(folder, 0o1777) == 0)
+            #expect(try await FilePresence(path: path).pin(request()).text == "2580")
+        }
+    }
+
+    /// A shell's here-document can be a deleted file in /tmp.
+    @Test func `a descriptor of a deleted file is read`() async throws {
+        try await TemporaryDirectory.withDirectory { directory in
+            let path = directory.path(of: "pins")
+            try store("2580\n", in: path, mode: 0o600)
+            let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+            try #require(descriptor >= 0)
+            defer { close(descriptor) }
+            try #require(unlink(path) == 0)
+            for place in ["/dev/fd", "/proc/self/fd"] {
+                let presence = try FilePresence(path: "\(place)/\(descriptor)")
+                #expect(try await presence.pin(request()).text == "2580")
+            }
+        }
+    }
+
     @Test func `a missing file and a directory are refused with the reason`() throws {
         let missing = #expect(throws: KeystoreError.self) {
             try FilePresence(path: "/nonexistent/pins")

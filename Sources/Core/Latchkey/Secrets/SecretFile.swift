@@ -10,7 +10,7 @@ package enum SecretFile {
     }
 
     /// The reason why an open file cannot be used for a secret: its kind, or that another user can
-    /// access it; nil if there is none.
+    /// access or replace it; nil if there is none.
     ///
     /// - Parameter path: The path with which the file was opened.
     package static func objection(to descriptor: Int32, openedAs path: String) -> String? {
@@ -27,7 +27,8 @@ package enum SecretFile {
     /// A regular file or FIFO must belong to this user or root, and its group and others must have
     /// no permissions. The exception is a credential of systemd, a file in the directory that
     /// `CREDENTIALS_DIRECTORY` names: it belongs to root and the group root, and an ACL allows the
-    /// service's user to read it, which `stat` shows as mode 440.
+    /// service's user to read it, which `stat` shows as mode 440. No other user may be able to replace
+    /// a regular file (``TrustedFile``), unless the path names a descriptor.
     ///
     /// - Parameters:
     ///   - path: The path with which the file was opened.
@@ -52,7 +53,21 @@ package enum SecretFile {
         guard status.st_mode & 0o077 == 0 || isOfRoot && isCredential(path, in: credentials) else {
             throw Refusal(reason: "its group or others have rights to it")
         }
+        guard status.st_mode & S_IFMT == S_IFREG, !isDescriptor(path) else { return status }
+        do {
+            try TrustedFile.check(path)
+        } catch {
+            throw Refusal(reason: error.reason)
+        }
         return status
+    }
+
+    /// Whether a path names a descriptor of this process, which no other user can replace. Its file
+    /// can be deleted already, as that of a shell's here-document.
+    private static func isDescriptor(_ path: String) -> Bool {
+        ["/dev/fd/", "/proc/self/fd/"].contains {
+            path.hasPrefix($0) && Int32(path.dropFirst($0.count)) != nil
+        }
     }
 
     private static func isCredential(_ path: String, in directory: String?) -> Bool {
@@ -62,7 +77,7 @@ package enum SecretFile {
         return !path.split(separator: "/").contains("..")
     }
 
-    /// Reads a regular file, which no other user can replace (``TrustedFile``), into locked memory.
+    /// Reads a regular file into locked memory.
     ///
     /// - Parameter maximumCount: The maximum length in bytes.
     package static func read(_ path: String, maximumCount: Int) throws(Refusal) -> SecretBytes {
@@ -72,11 +87,6 @@ package enum SecretFile {
         let status = try Self.status(of: descriptor, openedAs: path)
         guard status.st_mode & S_IFMT == S_IFREG else {
             throw Refusal(reason: "it is not a regular file")
-        }
-        do {
-            try TrustedFile.check(path)
-        } catch {
-            throw Refusal(reason: error.reason)
         }
         guard status.st_size <= maximumCount else {
             throw Refusal(reason: "it has more than \(maximumCount) bytes")
