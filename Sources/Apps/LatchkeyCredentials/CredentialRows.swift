@@ -74,6 +74,21 @@ struct CredentialRows: Sendable {
             tokenGeneration: row.generation)
     }
 
+    /// Whether the rows of a credential can be read on this hardware, or, for a token with a policy,
+    /// its metadata. The device key must be open.
+    func isReadable(_ id: String) throws -> Bool {
+        do {
+            guard try protection(id)?.policy == AccessPolicy.none else {
+                return try records.readNow(Self.metadataID(id)) != nil
+            }
+            return try stored(id) != nil
+        } catch let error as KeystoreError
+            where [.damaged, .unsupported, .wrongDevice].contains(error.code)
+        {
+            return false
+        }
+    }
+
     /// The server's latest response, if it is not in use yet. The token's key must be open.
     func pendingAnswer(to stored: StoredCredential) throws -> RefreshAnswer? {
         guard let (_, payload) = try records.readNow(Self.pendingID(stored.token.id)), let payload

@@ -24,11 +24,13 @@ public enum Migration {
     /// after ``CredentialStore/bootstrap(_:)``. Without stored tokens, it does nothing.
     ///
     /// A crash loses nothing: the next call stores the rest. A token with the id of a stored
-    /// credential is deleted only. Other programs could read the tokens before, so revoke them or
+    /// credential that can be read is deleted only; whether one with a policy can be read is not
+    /// checked, because that prompts. Other programs could read the tokens before, so revoke them or
     /// refresh them afterwards: servers that replace refresh tokens end the old ones then.
     ///
-    /// - Throws: ``CredentialError``; `invalidInput` for tokens that cannot be read. They stay in
-    ///   `UserDefaults`; all others are stored. `KeystoreError`.
+    /// - Throws: ``CredentialError``; `invalidInput` for tokens that cannot be read, and tokens whose
+    ///   stored credential cannot be read. They stay in `UserDefaults`; all others are stored.
+    ///   `KeystoreError`.
     public static func migrateIfNeeded(from defaults: UserDefaults = .standard) throws {
         guard let data = defaults.data(forKey: Name.tokens) else { return }
         do {
@@ -53,10 +55,14 @@ public enum Migration {
             throw unreadable("AuthFoundation's tokens are not in its format")
         }
         let (encoded, metadata) = read
-        let (tokens, rest) = tokens(in: encoded)
+        var (tokens, rest) = tokens(in: encoded)
         let hadDefault = try store.defaultCredential != nil
-        for token in tokens where try store.credential(id: token.id) == nil {
-            try store.store(token, tags: metadata[token.id]?.tags ?? [:])
+        for token in tokens {
+            if try store.credential(id: token.id) == nil {
+                try store.store(token, tags: metadata[token.id]?.tags ?? [:])
+            } else if try !store.rows.isReadable(token.id) {
+                rest[token.id] = encoded[token.id]
+            }
         }
         if !hadDefault, let id = defaults.string(forKey: Name.defaultID),
             let credential = try store.credential(id: id)
@@ -77,7 +83,9 @@ public enum Migration {
         }
         guard rest.isEmpty else {
             let names = rest.keys.sorted().prefix(8).map { "‘\(String(oneLine: $0, limit: 96))’" }
-            throw unreadable("the tokens \(names.joined(separator: ", ")) cannot be read")
+            throw unreadable(
+                "the tokens \(names.joined(separator: ", ")), or the stored credentials with their ids, cannot be read"
+            )
         }
     }
 

@@ -153,6 +153,42 @@ extension CredentialPortingTests {
         }
     }
 
+    @Test func `a token whose stored credential is damaged stays`() async throws {
+        let directory = try TemporaryDirectory()
+        let stored = try Stored()
+        defer { stored.close() }
+        try await IdentityProcess.withRunning(["--demo"]) { server in
+            let records = try await makeRecords(in: directory)
+            try await CredentialStore.bootstrap(CredentialStore(records: records))
+            defer { Credential.storage = nil }
+            let response = try await FormBrowser.tokenResponse(of: server)
+            let tokens = ["one": try encoded(response, id: "one", at: Date(), of: server)]
+            try stored.set(tokens, tags: [:], defaultID: "one")
+            try Migration.migrateIfNeeded(from: stored.defaults)
+            // The same again, as after a crash between storing and deleting.
+            try stored.set(tokens, tags: [:], defaultID: "one")
+            try Migration.migrateIfNeeded(from: stored.defaults)
+            #expect(stored.defaults.data(forKey: Stored.tokens) == nil)
+            try stored.set(tokens, tags: [:], defaultID: "one")
+            try records.applyNow([
+                .put(
+                    Record(id: "credential.token.one", kind: "credential.token"),
+                    payload: SecretBytes(Data("{}".utf8)), ifGeneration: nil)
+            ])
+            let error = #expect(throws: CredentialError.self) {
+                try Migration.migrateIfNeeded(from: stored.defaults)
+            }
+            #expect(error?.code == .invalidInput)
+            #expect(error?.reason.contains("‘one’") == true)
+            #expect(stored.defaults.data(forKey: Stored.tokens) != nil)
+            try #require(try Credential.with(id: "one")).remove()
+            try Migration.migrateIfNeeded(from: stored.defaults)
+            let credential = try #require(try Credential.with(id: "one"))
+            #expect(try await credential.token.refreshToken != nil)
+            #expect(stored.defaults.data(forKey: Stored.tokens) == nil)
+        }
+    }
+
     @Test func `the text of a search is in the prompts of its credentials`() async throws {
         let directory = try TemporaryDirectory()
         let presence = ScriptedPresence(Array(repeating: .pin("2468"), count: 8))
