@@ -1,9 +1,13 @@
 import FoundationEssentials
+import Hummingbird
 import Latchkey
 import LatchkeyJOSE
 import LatchkeyRelyingParty
 import LatchkeySimulators
 import LatchkeyTestSupport
+import NIOCore
+import ServiceLifecycle
+import Synchronization
 import Testing
 
 @testable import latchkey_identity
@@ -89,6 +93,34 @@ import Testing
         }
     }
 
+    /// The session ends after the server has accepted it, while the server reads the request.
+    @Test func `a session that ends during the request adds no easy-access key`() async throws {
+        try await TestServer.run { server in
+            let device = try await server.enrolledDevice()
+            let locker = server.services.locker
+            let refresh = try #require(device.tokens.refresh)
+            let assertion = try await server.assertion(
+                "easy-access-enable", by: LockerTestKey(), of: device.id)
+            let router = Router(context: IdentityContext.self)
+            router.add(middleware: RefusalMiddleware(clock: server.services.clock))
+            router.add(
+                middleware: LateBody {
+                    let answer = try await server.post(
+                        "/oauth2/revoke", form: ["token": refresh])
+                    #expect(answer.status == 200, "\(answer.body)")
+                })
+            LockerEndpoints(services: server.services).add(to: router)
+            try await server.serving(router) { late in
+                try await late.send(
+                    assertion, as: "easy-access-enable", to: device, bearer: device.tokens.access
+                ).expectRefusal(
+                    401, "invalid_token", "the access token is unknown or has expired")
+            }
+            let stored = try await locker.registry.enrolment(id: device.id)
+            #expect(stored?.easyAccessKeys.count == 1)
+        }
+    }
+
     @Test func `a session that has ended stores nothing more`() async throws {
         try await TestServer.run { server in
             let services = server.services
@@ -142,5 +174,49 @@ import Testing
             try await server.userInfo(tokens.access).success()
             try await server.authenticate(device).success()
         }
+    }
+}
+
+/// Runs an event when the endpoint begins to read the body of a request.
+private struct LateBody: RouterMiddleware {
+    let event: @Sendable () async throws -> Void
+
+    @concurrent
+    func handle(_ request: Request, context: IdentityContext, next: Next) async throws -> Response {
+        var request = request
+        let body = Mutex<ByteBuffer?>(
+            try await request.body.collect(upTo: context.maxUploadSize))
+        request.body = RequestBody(
+            asyncSequence: AsyncThrowingStream {
+                guard let body = body.withLock({ $0.take() }) else { return nil }
+                try await event()
+                return body
+            })
+        return try await next(request, context)
+    }
+}
+
+extension TestServer {
+    /// Serves other routes with the same services.
+    fileprivate func serving(
+        _ router: Router<IdentityContext>, _ body: (TestServer) async throws -> Void
+    ) async throws {
+        let (ports, ready) = AsyncStream.makeStream(of: Int.self)
+        let application = Application(
+            router: router,
+            configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: 0)),
+            onServerRunning: { ready.yield($0.localAddress?.port ?? 0) }, logger: Self.quiet)
+        let group = ServiceGroup(
+            configuration: .init(services: [application], logger: Self.quiet))
+        async let end: Void = group.run()
+        try await withTeardown({ await group.triggerGracefulShutdown() }) {
+            var iterator = ports.makeAsyncIterator()
+            let port = try #require(await iterator.next())
+            try await body(
+                TestServer(
+                    origin: "http://127.0.0.1:\(port)", services: services, time: time,
+                    alice: alice, bob: bob))
+        }
+        try await end
     }
 }

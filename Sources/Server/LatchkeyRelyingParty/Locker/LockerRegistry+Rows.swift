@@ -52,7 +52,7 @@ extension LockerRegistry {
         return current
     }
 
-    /// Refuses easy-access keys that ``addEasyAccessKey(_:to:)`` would refuse.
+    /// Refuses easy-access keys that ``addEasyAccessKey(_:to:in:)`` would refuse.
     static func requireDistinctKeys(_ enrolment: LockerEnrolment) throws(LockerRequestError) {
         guard enrolment.easyAccessKeys.count <= LockerEnrolment.maximumEasyAccessKeys else {
             throw tooManyKeys

@@ -250,36 +250,37 @@ public struct LockerRegistry: Sendable {
         return try seal.open(background: background, active: active, of: id)
     }
 
-    /// Adds an easy-access key. Adding the same key again changes nothing.
-    ///
-    /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` if there is no such enrolment,
-    ///   `easyAccessLimit` if it has ``LockerEnrolment/maximumEasyAccessKeys`` other keys, or
-    ///   `keyTaken` if another key of the enrolment has this name, or this key has another name.
+    /// Adds an easy-access key, in a transaction of the registry's database: the one that confirms
+    /// that the session still exists which requests it. Adding the same key again changes nothing.
+    /// If it throws, let the transaction fail.
     ///
     /// - Parameters:
     ///   - key: The key of
     ///     ``LockerRequestVerifier/verifyEasyAccessEnabling(_:countersignature:audience:enrolmentID:)``.
     ///   - enrolment: The enrolment of the same result.
-    public func addEasyAccessKey(_ key: LockerKey, to enrolment: LockerEnrolment) async throws {
-        try await database.write { database in
-            let stored = try current(enrolment, in: database)
-            guard
-                !stored.easyAccessKeys.contains(where: {
-                    $0.kid == key.kid && $0.publicKey == key.publicKey
-                })
-            else { return }
-            let others = [stored.deviceKey] + stored.easyAccessKeys
-            guard !others.contains(where: { $0.kid == key.kid || $0.publicKey == key.publicKey })
-            else {
-                throw LockerRequestError(
-                    .keyTaken,
-                    "another key of the enrolment has this name, or this key has another name")
-            }
-            guard stored.easyAccessKeys.count < LockerEnrolment.maximumEasyAccessKeys else {
-                throw Self.tooManyKeys
-            }
-            try Self.insert(key, of: stored.id, in: database)
+    /// - Throws: ``LockerRequestError`` with code `enrolmentRevoked` if there is no such enrolment,
+    ///   `easyAccessLimit` if it has ``LockerEnrolment/maximumEasyAccessKeys`` other keys, or
+    ///   `keyTaken` if another key of the enrolment has this name, or this key has another name.
+    public func addEasyAccessKey(
+        _ key: LockerKey, to enrolment: LockerEnrolment, in connection: any SQLConnection
+    ) throws {
+        let stored = try current(enrolment, in: connection)
+        guard
+            !stored.easyAccessKeys.contains(where: {
+                $0.kid == key.kid && $0.publicKey == key.publicKey
+            })
+        else { return }
+        let others = [stored.deviceKey] + stored.easyAccessKeys
+        guard !others.contains(where: { $0.kid == key.kid || $0.publicKey == key.publicKey })
+        else {
+            throw LockerRequestError(
+                .keyTaken,
+                "another key of the enrolment has this name, or this key has another name")
         }
+        guard stored.easyAccessKeys.count < LockerEnrolment.maximumEasyAccessKeys else {
+            throw Self.tooManyKeys
+        }
+        try Self.insert(key, of: stored.id, in: connection)
     }
 
     /// Removes the easy-access key of this name. Does nothing if the enrolment has none.

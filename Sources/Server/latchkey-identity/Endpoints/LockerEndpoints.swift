@@ -86,13 +86,17 @@ struct LockerEndpoints: Sendable {
         )
         let attestation = try attestation(of: body)
         let requirement = try requirement(attestation, session, isDeviceKey: false)
-        var (enrolment, key) = try await locker.verifier.verifyEasyAccessEnabling(
+        let (enrolment, verified) = try await locker.verifier.verifyEasyAccessEnabling(
             signed.assertion, countersignature: signed.countersignature, audience: services.issuer,
             enrolmentID: id)
         // The device key's countersignature counts only while the key meets the requirement.
         _ = try await services.grants.permit(enrolment, in: session)
+        var key = verified
         key.attestation = try await verify(attestation, of: key, signed.assertion, requirement)
-        try await locker.registry.addEasyAccessKey(key, to: enrolment)
+        let added: Void? = try await services.grants.write(for: session) { [locker, key] in
+            try locker.registry.addEasyAccessKey(key, to: enrolment, in: $0)
+        }
+        guard added != nil else { throw Self.noSession }
         context.logger.notice("easy access enabled", metadata: ["enrolment": "\(enrolment.id)"])
         return .empty(.noContent)
     }

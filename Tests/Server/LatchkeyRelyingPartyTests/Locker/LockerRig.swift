@@ -1,9 +1,10 @@
 import FoundationEssentials
 import Latchkey
 import LatchkeyJOSE
-import LatchkeyRelyingParty
 import LatchkeyTestSupport
 import Testing
+
+@testable import LatchkeyRelyingParty
 
 /// A registry with one enrolled device, and a clock that only the test advances.
 struct LockerRig: Sendable {
@@ -127,5 +128,12 @@ struct LockerRig: Sendable {
             try await verify(assertion, as: action, countersignature: countersignature)
         }
         return error?.code
+    }
+}
+
+extension LockerRegistry {
+    /// Adds an easy-access key in a transaction of its own.
+    func addEasyAccessKey(_ key: LockerKey, to enrolment: LockerEnrolment) async throws {
+        try await database.write { try addEasyAccessKey(key, to: enrolment, in: $0) }
     }
 }
