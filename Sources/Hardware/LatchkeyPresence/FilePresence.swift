@@ -41,7 +41,7 @@ public final class FilePresence: PresenceAuthority {
         .invalidPINSource(
             "the file \(path) cannot be used: \(reason)",
             recovery:
-                "Name a file that you own, with mode 600, in a directory that only you can write.")
+                "Name a file that you own, with mode 600, which others cannot replace.")
     }
 
     deinit { close(descriptor) }

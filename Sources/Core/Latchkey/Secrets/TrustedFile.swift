@@ -27,11 +27,14 @@ package enum TrustedFile {
     ///
     /// All must belong to an accepted owner, and only the owner may write them. The exception is a
     /// directory with the sticky bit, such as `/tmp`, in which other users cannot replace the entries
-    /// of this user. A file's own directory may not be of this kind, nor a directory that is checked:
-    /// other users can create files in it.
+    /// of this user.
     ///
+    /// - Parameter mayBeInSharedDirectory: Whether a file's own directory may be of this kind, or a
+    ///   directory that is checked: other users can create files in it.
     /// - Throws: ``CommonError`` with code `invalidInput`.
-    package static func check(_ path: String, owner: Owner = .userOrRoot) throws(CommonError) {
+    package static func check(
+        _ path: String, owner: Owner = .userOrRoot, mayBeInSharedDirectory: Bool = false
+    ) throws(CommonError) {
         // Directories in which other users can create files, but not replace those of this user.
         var shared: Set<String> = []
         let way = try walk(path) { (place, status, isLast) throws(CommonError) in
@@ -44,6 +47,7 @@ package enum TrustedFile {
             shared.insert(place)
             return true
         }
+        guard !mayBeInSharedDirectory else { return }
         for own in way.suffix(isDirectory(way) ? 1 : 2) where shared.contains(own) {
             throw writable(path, own)
         }
