@@ -61,10 +61,18 @@ struct LoginExample {
             } catch let error as LoginError where error.code == .identityNotFound {
                 // The user removed this machine on the server's page. The key is deleted.
                 print(error)
+            } catch let error as KeystoreError where error.code == .invalidated {
+                // The TPM no longer has the key. A new one replaces it.
+                print(error)
             }
         }
         let user = try await container.authorize().userInfo
-        try await container.enableBiometric()
+        do {
+            try await container.enableBiometric(replacing: true)
+        } catch let error as KeystoreError where error.code == .cancelled {
+            // The user is logged in, and the next login is in the browser again.
+            print(error)
+        }
         return user
     }
 

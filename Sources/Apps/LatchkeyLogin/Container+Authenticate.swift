@@ -17,7 +17,9 @@ extension Container {
     /// - Parameter reason: The reason in the prompt, as the end of "APPLICATION asks for your PIN
     ///   to …". If nil, it names the server.
     /// - Throws: ``LoginError``: `notEnabled` before any prompt, `identityNotFound` after the key
-    ///   was removed, or `clockSkew`. `KeystoreError` of the hardware; the key is then kept.
+    ///   was removed, or `clockSkew`. `KeystoreError` of the hardware; the key is then kept. It can
+    ///   never sign again after `invalidated`: let the user log in another way, and call
+    ///   ``enableBiometric(policy:replacing:reason:)-(AccessPolicy?,_,_)`` with `replacing`.
     @discardableResult
     public func authenticateBiometric(reason: String? = nil) async throws -> AuthorizeResult {
         do {
@@ -51,9 +53,14 @@ extension Container {
             let (challenge, date) = try await server.challenge()
             let clock = ClockCheck(server: date, device: now)
             if let clock, clock.isHopeless { throw LoginError.clockSkew(seconds: clock.ahead) }
-            let jwt = try await signedRequest(
-                .authenticate, challenge, with: stored.key, audience: server.audience(for: stored),
-                for: prompt, authorizedBy: presence)
+            let jwt: String
+            do {
+                jwt = try await signedRequest(
+                    .authenticate, challenge, with: stored.key,
+                    audience: server.audience(for: stored), for: prompt, authorizedBy: presence)
+            } catch let error as KeystoreError where error.code == .invalidated {
+                throw error.with(recovery: error.recoveryAction.offering(.replaceLoginKey))
+            }
             guard !challenge.isExpired else { continue }
             let (response, result) = try await redeem(jwt, of: stored, at: server, for: stepUp)
             if let result { return result }

@@ -7,7 +7,8 @@ extension Container {
     ///
     /// Does nothing if biometric login is already enabled for this user and server with the
     /// required policy: does not prompt or send a request, and returns the enabled key with
-    /// ``BiometricKey/wasAlreadyEnabled``.
+    /// ``BiometricKey/wasAlreadyEnabled``. Only a use of the key shows that the hardware no longer
+    /// has it: after ``authenticateBiometric(reason:)`` has thrown `invalidated`, pass `replacing`.
     ///
     /// After a crash, biometric login is either enabled or disabled, on this device and on the
     /// server. The server never has a key whose name this device does not know:

@@ -26,6 +26,9 @@ extension Container {
     /// bearer token, and only to the app's servers. If the server binds it to this machine,
     /// ``authorizeRequest(_:nonce:)`` adds the proof that each request then needs.
     ///
+    /// Access tokens are not stored: a process that has not logged in gets a new one first, which
+    /// needs the network.
+    ///
     /// - Throws: ``LoginError``; `unauthenticated` without a session.
     public var accessToken: String {
         get async throws {

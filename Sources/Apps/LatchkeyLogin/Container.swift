@@ -83,6 +83,10 @@ public actor Container {
 
     /// Whether biometric login is enabled on this device for the last user who logged in. Does not
     /// prompt.
+    ///
+    /// Reads the stored row only: also true if the key belongs to another server than the configured
+    /// one, or if the hardware no longer has the key. ``authenticateBiometric(reason:)`` then throws
+    /// `conflict` or `invalidated`.
     public func isBiometricEnabled() async throws -> Bool {
         guard let rows = try await unverified.shown, let owner = try await rows.key()?.userID else {
             return false

@@ -10,7 +10,7 @@ public import LatchkeyOAuth
 /// |---|---|
 /// | `cancel` | `cancelled`; at the PIN prompt `KeystoreError` `cancelled` |
 /// | `unexpectedHttpStatusCode`, `serverError`, `oauthError` | `unexpectedStatus`, `serverError`, `oauthError` |
-/// | `biometricPrivateKeyNotFound` | `notEnabled`; `identityNotFound` when the server has lost it |
+/// | `biometricPrivateKeyNotFound` | `notEnabled`; `identityNotFound` when the server has lost it; `KeystoreError` `invalidated` when the hardware has |
 /// | `biometricNotSupportedOrPermissionDenied` | `KeystoreError` `unsupported` or `unavailable` |
 /// | `biometricNoPasscode`, `biometricNoEnrollment` | `KeystoreError` `passcodeNotSet`, `notEnrolled` |
 /// | `biometricLockout` | `KeystoreError` `lockedOut`, with the time |

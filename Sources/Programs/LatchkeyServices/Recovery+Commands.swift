@@ -65,6 +65,8 @@ extension Recovery.Action {
         case .authenticate: "‘latchkey authenticate’ logs in with it."
         case .enable: "‘latchkey enable’ enables biometric login."
         case .disable: "‘latchkey disable’ disables biometric login."
+        case .replaceLoginKey:
+            "To replace a login's key, run ‘latchkey login’, then ‘latchkey disable’ and ‘latchkey enable’."
         case .forceLogout:
             "‘latchkey logout --force’ removes the stored login without contacting a server."
         }

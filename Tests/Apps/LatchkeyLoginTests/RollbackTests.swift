@@ -53,6 +53,39 @@ struct RollbackTests {
         }
     }
 
+    @Test func `the error of a lost key names the call that replaces it, and the call does`()
+        async throws
+    {
+        try await Bench.with { bench in
+            let container = try await bench.start()
+            try await container.authorize()
+            try await container.enableBiometric()
+            let copied = Bench(
+                directory: try bench.directory.copyOfStore(), tpm: bench.tpm,
+                identity: bench.identity, browser: bench.browser)
+            try await container.disableBiometric(force: true)
+            let app = try await copied.start()
+            let error = await #expect(throws: KeystoreError.self) {
+                try await app.authenticateBiometric()
+            }
+            #expect(error?.code == .invalidated)
+            #expect(
+                error?.recovery.hasSuffix(
+                    " Log in another way; then Container.enableBiometric(replacing: true) replaces "
+                        + "the login's key.") == true)
+            try await app.authorize()
+            // Neither the hardware nor the user is asked.
+            #expect(try await app.isBiometricEnabled())
+            #expect(try await app.enableBiometric().wasAlreadyEnabled)
+            let again = await #expect(throws: KeystoreError.self) {
+                try await app.authenticateBiometric()
+            }
+            #expect(again?.code == .invalidated)
+            try await app.enableBiometric(replacing: true)
+            #expect(try await app.authenticateBiometric().userInfo.userID == "user-a")
+        }
+    }
+
     /// The program ends after the login is disabled here, before the hardware revokes the key.
     @Test func `the next call that enables revokes the keys that a crash left`() async throws {
         try await Bench.with { bench in

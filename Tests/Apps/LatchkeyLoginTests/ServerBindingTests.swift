@@ -46,6 +46,11 @@ import Testing
                 #expect(presence.requests.isEmpty, "\(operation)")
             }
             #expect(bench.browser.visited.count == pages)
+            let other = try await bench.start(endpoint: endpoint, clientID: clientID)
+            #expect(try await other.isBiometricEnabled())
+            #expect(try await other.listBiometricKeys().count == 1)
+            #expect(try await other.sessionState == .authenticated)
+            #expect(try await other.lastUserID == "user-a")
             #expect(try await stored(bench) == before)
             try await bench.start().authenticateBiometric()
         }

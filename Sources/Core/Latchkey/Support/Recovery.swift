@@ -42,7 +42,8 @@ package struct Recovery: Hashable, Sendable {
         case forgetKey, choosePolicy, requireFinger, listSSHKeys, offerWithoutVerification
         case restartReader, listPasskeys, deletePasskey, storeVaultWithPIN, omitShares
         case showAttestation, chooseIssuer, enrolAttestation, forgetAttestation, enrolBroker
-        case chooseServer, login, forwardLogin, authenticate, enable, disable, forceLogout
+        case chooseServer, login, forwardLogin, authenticate, enable, disable, replaceLoginKey
+        case forceLogout
     }
 }
 
@@ -52,6 +53,8 @@ extension Recovery.Action {
         switch self {
         case .resetStore:
             "To archive the records of all containers and empty the store, call RecordStore.startOver()."
+        case .replaceLoginKey:
+            "Log in another way; then Container.enableBiometric(replacing: true) replaces the login's key."
         case .forceLogout: "Container.logout(force: true) removes the login from this device."
         default: nil
         }

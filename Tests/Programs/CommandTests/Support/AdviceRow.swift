@@ -417,6 +417,22 @@ struct AdviceRow: Sendable, CustomTestStringConvertible {
             try await advised.run(.authenticate, pins: ["258025"])
             try await advised.succeed(enable)
         },
+        AdviceRow(.replaceLoginKey) { given in
+            let enable = ["enable", "--policy", "pin"]
+            try await given.succeed(["login"])
+            try await given.succeed(enable, pins: ["258025"])
+            var advised = given
+            advised.machine = try given.machine.copy()
+            // The TPM then no longer has the key, and the server has it.
+            try await given.succeed(["disable", "--force"])
+            let authenticate = ["authenticate"]
+            _ = try await advised.advice(
+                of: authenticate, .replaceLoginKey, pins: ["258025"], status: 8)
+            try await advised.run(.replaceLoginKey)
+            try await advised.succeed(["disable"])
+            try await advised.succeed(enable, pins: ["258025"])
+            try await advised.succeed(authenticate, pins: ["258025"])
+        },
         AdviceRow(.forceLogout) { given in
             var advised = given
             advised.machine.environment["LATCHKEY_CLIENT_ID"] = "another"

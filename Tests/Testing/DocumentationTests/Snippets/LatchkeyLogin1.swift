@@ -15,9 +15,17 @@ func logIn(
         presence: presence, browser: browser)
 
     if try await container.isBiometricEnabled() {
-        return try await container.authenticateBiometric().userInfo
+        do {
+            return try await container.authenticateBiometric().userInfo
+        } catch let error as KeystoreError where error.code == .invalidated {
+            // The hardware no longer has the key. A new one replaces it.
+        }
     }
     let result = try await container.authorize()
-    try await container.enableBiometric()
+    do {
+        try await container.enableBiometric(replacing: true)
+    } catch let error as KeystoreError where error.code == .cancelled {
+        // The user is logged in, and did not want a key now.
+    }
     return result.userInfo
 }

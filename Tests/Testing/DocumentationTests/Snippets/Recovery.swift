@@ -1,8 +1,8 @@
 import Latchkey
 import LatchkeyLogin
 
-/// Logs in with the key; if a change of fingerprints invalidated it, in the browser, and creates a
-/// new key.
+/// Logs in with the key. If the hardware no longer has it, or a change of fingerprints invalidated
+/// it, logs in in the browser and creates a new key.
 func logInOrRecover(_ container: Container) async throws -> UserInfo {
     do {
         return try await container.authenticateBiometric().userInfo
