@@ -20,7 +20,9 @@ let package = Package(
     name: "examples",
     dependencies: [
         // Your app names the traits of its products, as the README lists them, for example
-        // `traits: ["Network"]`. Without `traits`, all products can be used.
+        // `traits: ["Network"]`. Name one trait: `Testing` includes `Network` and `Certificates`. Two
+        // traits can make SwiftPM compile everything again. Without `traits`, all products can be
+        // used.
         .package(name: "latchkey", path: ".."),
         .package(url: "https://github.com/apple/swift-certificates.git", from: "1.21.1"),
         .package(url: "https://github.com/apple/swift-crypto.git", from: "4.5.2"),
