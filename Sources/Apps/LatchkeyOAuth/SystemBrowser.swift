@@ -29,9 +29,8 @@ public struct SystemBrowser: Browser {
     }
 
     public func open(_ url: String) async {
-        let minutes = AuthorizationOptions().timeout.components.seconds / 60
         message(
-            "The server's page opens in your browser. This program waits \(minutes) minutes. "
+            "The server's page opens in your browser. This program waits for the browser. "
                 + "If the page does not open, open this address yourself: " + url + tunnel(for: url)
         )
         let (ends, end) = AsyncStream.makeStream(of: String?.self)
