@@ -29,7 +29,8 @@ extension SimulatorTrait {
         guard let scoped else {
             throw KeystoreError(
                 operation: "find the test's \(name)", code: .wrongState,
-                reason: "the test has no such simulator",
+                // Swift Testing prints the reason only.
+                reason: "neither the test nor its suite has the trait \(trait)",
                 recovery: "Add the trait \(trait) to the test or its suite.")
         }
         return scoped

@@ -19,5 +19,7 @@ import Testing
     @Test func `gets an error that names the trait`() {
         let error = #expect(throws: KeystoreError.self) { try SoftwareTPM.current }
         #expect(error?.code == .wrongState)
+        // Swift Testing prints the description, and not the recovery.
+        #expect(error?.description.contains("the trait .softwareTPM") == true)
     }
 }
