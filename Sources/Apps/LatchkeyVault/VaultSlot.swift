@@ -150,7 +150,8 @@ struct VaultSlot<Credentials: Codable & Sendable>: Sendable {
         KeystoreError(
             operation: "use the vault ‘\(key)’", code: .wrongState,
             reason: "the vault is \(state.rawValue)",
-            recovery: "Retrieve the vault again, and use the calls of its state.",
+            recovery: state == .locked
+                ? "Unlock it first." : "Retrieve the vault again, and use the calls of its state.",
             underlying: VaultErrorCode(call, in: state).underlying)
     }
 

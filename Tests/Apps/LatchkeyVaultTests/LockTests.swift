@@ -30,6 +30,7 @@ struct LockTests {
             await #expect(throws: wrongState) { try await vault.update(credentials: .june) }
             let error = await #expect(throws: wrongState) { try await vault.downgrade() }
             #expect(error?.vaultCode == .lockedWithBiometricsUseReset)
+            #expect(error?.recovery == "Unlock it first.")
             #expect(name(of: vault.wrap()) == .locked)
         }
         let unlocked = try await locked.unlock()
