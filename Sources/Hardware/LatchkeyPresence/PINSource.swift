@@ -99,4 +99,6 @@ extension KeystoreError {
     }
 
     static let otherPINSource = Recovery("Use another source of PINs.", .choosePINSource)
+    /// The alternative to a first sentence.
+    static let orOtherPINSource = Recovery("Or use another source of PINs.", .choosePINSource)
 }

@@ -23,6 +23,15 @@ struct TerminalPresenceTests {
         #expect(terminal.isAsUsual)
     }
 
+    @Test func `without a terminal, the two ways out are alternatives`() async throws {
+        let error = await #expect(throws: KeystoreError.self) {
+            try await TerminalPresence(path: "/nonexistent/tty").pin(request())
+        }
+        #expect(error?.code == .unavailable)
+        #expect(
+            error?.recovery == "Run the program at a terminal. Or use another source of PINs.")
+    }
+
     @Test func `the prompt names the security officer's PIN, and appears once`() async throws {
         let terminal = try #require(terminal)
         async let answer = TerminalPresence(path: terminal.path).pin(request(.securityOfficer))

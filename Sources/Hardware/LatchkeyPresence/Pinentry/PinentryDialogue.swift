@@ -147,7 +147,7 @@ struct PinentryDialogue: ~Copyable {
         settings.obstacle(
             "pinentry cannot prompt here",
             recovery: Recovery("At a terminal, set GPG_TTY to its path.").then(
-                KeystoreError.otherPINSource),
+                KeystoreError.orOtherPINSource),
             underlying: .init(layer: "pinentry", rawCode: code, text: text))
     }
 
@@ -156,7 +156,7 @@ struct PinentryDialogue: ~Copyable {
             operation: "prompt for the PIN with pinentry", code: .failed, reason: reason,
             recovery:
                 Recovery("Check the program that PINENTRY_PROGRAM names.").then(
-                    KeystoreError.otherPINSource))
+                    KeystoreError.orOtherPINSource))
     }
 
     private static func hexValue(_ byte: UInt8) -> UInt8? {

@@ -20,7 +20,7 @@ extension PinentryPresence {
         guard let path = path(of: program, in: environment["PATH"] ?? "") else {
             return .unavailable(
                 "there is no program ‘\(program)’ for the prompt",
-                recovery: Recovery("Install a pinentry.").then(KeystoreError.otherPINSource))
+                recovery: Recovery("Install a pinentry.").then(KeystoreError.orOtherPINSource))
         }
         let name = URL(filePath: path).resolvingSymlinksInPath().lastPathComponent
         let settings = PinentrySettings(environment: environment)
@@ -30,7 +30,7 @@ extension PinentryPresence {
                 "\(name) has no terminal for the prompt",
                 recovery: Recovery(
                     "Install a pinentry for your desktop, or set GPG_TTY to the path of a terminal."
-                ).then(KeystoreError.otherPINSource))
+                ).then(KeystoreError.orOtherPINSource))
         }
         // A distribution's own “pinentry” starts one of these.
         let isUsual = environment["PINENTRY_PROGRAM"] == nil && name == program
@@ -39,7 +39,7 @@ extension PinentryPresence {
                 "\(name) has neither a terminal nor a desktop for the prompt",
                 recovery: Recovery(
                     "Start the program in a graphical session, or set GPG_TTY to the path of a terminal."
-                ).then(KeystoreError.otherPINSource))
+                ).then(KeystoreError.orOtherPINSource))
         }
         return nil
     }

@@ -88,7 +88,7 @@ struct PinentryProcess: ~Copyable {
         .unavailable(
             "the program ‘\(program)’ cannot be started: \(SystemError(number))",
             recovery: Recovery("Install pinentry-curses or another pinentry.").then(
-                KeystoreError.otherPINSource)
+                KeystoreError.orOtherPINSource)
         )
     }
 }

@@ -19,7 +19,7 @@ struct QuietTerminal: ~Copyable {
             throw .unavailable(
                 "there is no terminal (\(path): \(reason))",
                 recovery: Recovery("Run the program at a terminal.").then(
-                    KeystoreError.otherPINSource))
+                    KeystoreError.orOtherPINSource))
         }
         guard !TerminalJob.isInBackground(of: descriptor) else {
             close(descriptor)
@@ -33,7 +33,7 @@ struct QuietTerminal: ~Copyable {
         .unavailable(
             "the program runs in the background, and the input of the terminal is for the shell",
             recovery: Recovery("Run the program in the foreground.").then(
-                KeystoreError.otherPINSource))
+                KeystoreError.orOtherPINSource))
     }
 
     /// Silences the terminal again after the process was stopped.
