@@ -113,6 +113,13 @@ struct ConfigurationFileTests {
         ("pin-source", "env:PIN", "the value is not tty, pinentry"),
         ("agent-socket", "relative", "‘relative’ is neither an absolute path nor none"),
         ("token-login", "face", "‘face’ is not auto, pin or reader"),
+        ("store", "~/x", "‘~/x’ is not an absolute path"),
+        ("store", "$HOME/x", "‘$HOME/x’ is not an absolute path"),
+        ("store", "", "‘’ is not an absolute path"),
+        ("pin-source", "file:~/pin", "‘~/pin’ is not an absolute path"),
+        ("tcti", "device:tpmrm0", "‘tpmrm0’ is not an absolute path"),
+        ("tcti", "swtpm:path=~/socket", "‘~/socket’ is not an absolute path"),
+        ("token", "pkcs11:token=a?module-path=lib/a.so", "‘lib/a.so’ is not an absolute path"),
     ])
     func `a value that no program accepts is an error with the file, the member and the cause`(
         name: String, value: String, cause: String
@@ -135,6 +142,18 @@ struct ConfigurationFileTests {
         // The command that corrects it works.
         #expect(try await machine.run("config", "unset", name).status == 0)
         #expect(try await machine.run("status").status == 0)
+    }
+
+    /// A shell replaces `~` in an option, and an option is relative to the present directory.
+    @Test func `an option can name a relative path, and config set cannot`() async throws {
+        let machine = try Machine(tcti: nil)
+        let status = try await machine.run("status", "--store", "nonexistent/x", "--json")
+        #expect(status.output.contains("there is no store at"), "\(status)")
+        let set = try await machine.run("config", "set", "store", "x", "--json")
+        #expect(set.status == 2, "\(set)")
+        #expect(
+            try set.json()["error"]?["message"]?.string?.contains("‘x’ is not an absolute path")
+                == true, "\(set)")
     }
 
     @Test func `a wrong address in a variable or an option is named by its place`() async throws {

@@ -80,6 +80,31 @@ package enum Setting: String, CaseIterable, Sendable {
         return nil
     }
 
+    /// Why a file cannot set a value that an option can, as a clause; nil for a value that it can
+    /// set. Programs read the file in different directories, and no shell replaces `~` or `$HOME`.
+    package func fileFlaw(in text: String) -> String? {
+        guard let path = path(in: text), !path.hasPrefix("/") else { return nil }
+        return "‘\(path)’ is not an absolute path"
+    }
+
+    /// The path in a value; nil if it has none.
+    private func path(in text: String) -> String? {
+        func rest(after prefix: String) -> String? {
+            let isFound = text.hasPrefix(prefix) && text != prefix
+            return isFound ? String(text.dropFirst(prefix.count)) : nil
+        }
+        switch self {
+        case .store: return text
+        case .tcti: return rest(after: "device:") ?? rest(after: "swtpm:path=")
+        case .pinSource: return rest(after: "file:")
+        case .token:
+            // A name without a folder is that of a module in p11-kit's directory.
+            let module = (try? TokenURI(text))?.modulePath
+            return module?.contains("/") == true ? module : nil
+        default: return nil
+        }
+    }
+
     /// Whether a file sets it to `true` or `false`, and not to a text.
     var isFlag: Bool { self == .allowShortPIN }
 

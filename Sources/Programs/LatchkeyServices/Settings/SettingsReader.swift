@@ -12,6 +12,13 @@ package struct SettingsReader: Sendable {
         case option, variable, user
         /// The administrator's file, as a default.
         case administrator
+
+        var isFile: Bool {
+            switch self {
+            case .option, .variable: false
+            case .fixed, .user, .administrator: true
+            }
+        }
     }
 
     /// The path of the user's file, which may not exist; nil without a home directory.
@@ -19,6 +26,8 @@ package struct SettingsReader: Sendable {
     /// The administrator's file; nil if it does not exist.
     package let administrators: SettingsFile?
     private var values: [Setting: (source: Source, text: String)] = [:]
+    /// Whether the user's values are new ones, which the file does not have yet.
+    private let isChange: Bool
 
     /// A user's value that is weaker than the fixed one.
     private struct Contradiction {
@@ -29,7 +38,7 @@ package struct SettingsReader: Sendable {
     }
 
     /// - Parameters:
-    ///   - users: Settings that replace the user's file; nil to read it.
+    ///   - users: New settings for the user's file; nil to read it.
     ///   - administrators: The path of the administrator's file. Only tests use another one.
     ///   - flaw: Why the program does not accept a value of a setting, as a clause; nil for a value
     ///     that is accepted.
@@ -42,6 +51,7 @@ package struct SettingsReader: Sendable {
         flaw: (Setting, String) -> String? = { $0.flaw(in: $1) }
     ) throws(KeystoreError) {
         path = Self.path(environment: environment)
+        isChange = users != nil
         let file = try SettingsFile(administrators: administrators)
         self.administrators = file
         var variables: [Setting: String] = [:]
@@ -67,7 +77,9 @@ package struct SettingsReader: Sendable {
                 values[setting] = (source, text)
                 // A fixed empty text means that there is no token.
                 let isNoToken = setting == .token && source == .fixed && text.isEmpty
-                if !isNoToken, let flaw = flaw(setting, text) { throw invalid(setting, flaw) }
+                let objection =
+                    flaw(setting, text) ?? (source.isFile ? setting.fileFlaw(in: text) : nil)
+                if !isNoToken, let objection { throw invalid(setting, objection) }
                 if let fixed, setting.isWeaker(text, than: fixed) {
                     contradictions.append(
                         Contradiction(setting: setting, source: source, text: text, fixed: fixed))
@@ -123,7 +135,9 @@ package struct SettingsReader: Sendable {
     private func error(_ contradictions: [Contradiction]) -> KeystoreError {
         let reasons = contradictions.map {
             "\($0.setting.rawValue): \(administrators?.path ?? "") fixes ‘\($0.fixed)’, and "
-                + "\(place(of: $0.setting, $0.source) ?? "") sets ‘\($0.text)’"
+                + (isChange
+                    ? "the new value is ‘\($0.text)’"
+                    : "\(place(of: $0.setting, $0.source) ?? "") sets ‘\($0.text)’")
         }
         let steps = contradictions.map {
             switch $0.source {
@@ -134,10 +148,11 @@ package struct SettingsReader: Sendable {
             }
         }
         return KeystoreError(
-            operation: "read the settings", code: .invalidInput,
-            reason: reasons.joined(separator: "; "),
-            recovery:
-                "Remove what contradicts the administrator of this machine: \(steps.joined(separator: ", "))."
+            operation: isChange ? "change the settings" : "read the settings",
+            code: .invalidInput, reason: reasons.joined(separator: "; "),
+            recovery: isChange
+                ? "Choose a value that the administrator of this machine permits. Nothing was changed."
+                : "Remove what contradicts the administrator of this machine: \(steps.joined(separator: ", "))."
         )
     }
 

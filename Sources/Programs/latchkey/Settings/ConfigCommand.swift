@@ -126,7 +126,7 @@ extension ConfigCommand {
                     "The value is empty. ‘latchkey config unset \(setting.rawValue)’ removes the setting."
                 )
             }
-            if let flaw = setting.toolFlaw(in: value) {
+            if let flaw = setting.toolFlaw(in: value) ?? setting.fileFlaw(in: value) {
                 throw ValidationError("\(setting.rawValue): \(flaw).")
             }
         }
