@@ -7,22 +7,23 @@ package struct PasskeyEngine: PasskeyEffects {
     private let keystore: any PasskeyKeystore
     private let store: PasskeyStore
     private let prompt: any PasskeyPrompt
-    /// The policy of new passkeys; nil for fingerprint or PIN, whichever the machine has.
-    private let policy: AccessPolicy?
+    private let policy: @Sendable () throws(KeystoreError) -> AccessPolicy?
     package let clock: PasskeyClock
     private let findOpeners: @Sendable () async -> DeviceOpeners?
     private let onFailure: @Sendable (KeystoreError) -> Void
 
     /// - Parameters:
     ///   - store: An open store. New passkeys are stored in it.
-    ///   - policy: The policy of new passkeys; nil for the keystore's default. A policy without
-    ///     user verification is refused: the authenticator then reports that it cannot verify
-    ///     users.
+    ///   - policy: Returns the policy of a new passkey: nil for the keystore's default, which is
+    ///     fingerprint or PIN, whichever the machine has. It is called for each one. With an error,
+    ///     or a policy without user verification, none is created, and the authenticator reports
+    ///     that it cannot verify users.
     ///   - openers: Returns the programs that have opened the device; nil if they are unknown.
     ///   - onFailure: Called with the error of a step that failed. Clients get a status only.
     package init(
         keystore: any PasskeyKeystore, store: PasskeyStore, prompt: any PasskeyPrompt,
-        policy: AccessPolicy? = nil, clock: PasskeyClock = .continuous,
+        policy: @escaping @Sendable () throws(KeystoreError) -> AccessPolicy? = { nil },
+        clock: PasskeyClock = .continuous,
         openers: @escaping @Sendable () async -> DeviceOpeners? = { nil },
         onFailure: @escaping @Sendable (KeystoreError) -> Void = { _ in }
     ) {
@@ -106,7 +107,7 @@ package struct PasskeyEngine: PasskeyEffects {
         withMACKey: Bool, for question: PasskeyQuestion, authorizedBy presence: PresenceSession
     ) async throws(CTAPStatus) -> (key: HardwareKey, macKey: SealedSecret?) {
         try await use(for: question, authorizedBy: presence) { () throws(KeystoreError) in
-            guard let policy = await newPolicy(on: try await keystore.capabilities(), presence)
+            guard let policy = try await newPolicy(on: keystore.capabilities(), presence)
             else {
                 throw .unsupported(
                     "this hardware cannot verify the user for a passkey",
@@ -188,7 +189,14 @@ package struct PasskeyEngine: PasskeyEffects {
             purpose: .selectDevice, site: nil, accounts: [], usesPRF: false, openers: nil,
             timeLimit: Authenticator.questionTime)
         let presence = prompt.verification(for: question)
-        guard let policy = await newPolicy(on: capabilities, presence) else { return [] }
+        let created: AccessPolicy?
+        do throws(KeystoreError) {
+            created = try await newPolicy(on: capabilities, presence)
+        } catch {
+            onFailure(error)
+            return []
+        }
+        guard let policy = created else { return [] }
         var methods: VerificationMethods = policy.hasPIN ? .passcode : []
         if policy.hasFinger, await capabilities.fingerState(through: presence) == .ready {
             methods.insert(.fingerprint)
@@ -199,8 +207,8 @@ package struct PasskeyEngine: PasskeyEffects {
     /// The policy of a new passkey; nil if the hardware cannot verify the user.
     private func newPolicy(
         on capabilities: KeystoreCapabilities, _ presence: any PresenceAuthority
-    ) async -> AccessPolicy? {
-        var chosen = policy
+    ) async throws(KeystoreError) -> AccessPolicy? {
+        var chosen = try policy()
         if chosen == nil {
             chosen = await capabilities.preferredPolicy(for: .signing, through: presence)
         }

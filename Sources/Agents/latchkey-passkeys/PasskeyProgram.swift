@@ -39,14 +39,22 @@ struct PasskeyProgram: ServiceProgram {
 
     func serve(environment: [String: String], log: Logger) async throws {
         let settings = try ProgramSettings(options, environment: environment)
-        let policy = try settings.policy(policy?.policy)
+        let (values, chosen) = (options.values, policy?.policy)
+        // Read for each new passkey: the administrator can raise the minimum while this runs.
+        let currentPolicy = { @Sendable () throws(KeystoreError) -> AccessPolicy? in
+            try ProgramSettings(
+                SettingsReader(options: values, environment: environment), environment: environment
+            ).policy(chosen)
+        }
+        _ = try currentPolicy()
         let pins = try settings.pins(environment: environment)
         let connection = try RelayConnection(path: relay)
         let observer = SessionLockObserver()
         let (conflicts, found) = AsyncStream.makeStream(
             of: KeystoreError.self, bufferingPolicy: .bufferingOldest(1))
         let authenticator = try await authenticator(
-            settings, pins: pins, policy: policy, observer: observer, environment: environment,
+            settings, pins: pins, policy: currentPolicy, observer: observer,
+            environment: environment,
             log: log
         ) { found.yield($0) }
         log.info("serving passkeys")
@@ -72,7 +80,8 @@ struct PasskeyProgram: ServiceProgram {
     }
 
     private func authenticator(
-        _ settings: ProgramSettings, pins: any PresenceAuthority, policy: AccessPolicy?,
+        _ settings: ProgramSettings, pins: any PresenceAuthority,
+        policy: @escaping @Sendable () throws(KeystoreError) -> AccessPolicy?,
         observer: SessionLockObserver, environment: [String: String], log: Logger,
         onConflict: @escaping @Sendable (KeystoreError) -> Void
     ) async throws -> Authenticator {
@@ -106,6 +115,10 @@ struct PasskeyProgram: ServiceProgram {
                 if error.code == .conflict { onConflict(error) }
             })
         return Authenticator(
-            engine, aaguid: AAGUID(of: try await keystore.capabilities().root))
+            engine, aaguid: AAGUID(of: try await keystore.capabilities().root)
+        ) { request, status in
+            log.debug(
+                "answered a request", metadata: ["request": "\(request)", "status": "\(status)"])
+        }
     }
 }

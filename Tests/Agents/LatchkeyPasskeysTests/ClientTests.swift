@@ -60,7 +60,8 @@ import Testing
             try await store.open()
             let device = node.serve(
                 Authenticator(
-                    PasskeyEngine(keystore: keystore, store: store, prompt: prompt, policy: .pin),
+                    PasskeyEngine(
+                        keystore: keystore, store: store, prompt: prompt, policy: { .pin }),
                     aaguid: .software),
                 clock: Self.slowClock)
             try await body(node, prompt, store, directory.path)

@@ -26,7 +26,7 @@ import Testing
             let refusing = ScriptedPrompt(answer: { _ in .no })
             let authenticator = Authenticator(
                 PasskeyEngine(
-                    keystore: rig.keystore, store: rig.store, prompt: refusing, policy: .pin,
+                    keystore: rig.keystore, store: rig.store, prompt: refusing, policy: { .pin },
                     clock: rig.clock.clock))
             let valid = [
                 Rig.registration(), Rig.registration(user: "eve", changes: [5: Rig.list(id)]),

@@ -33,7 +33,7 @@ import Testing
             func pinPrompts(_ keystore: any PasskeyKeystore, _ request: [UInt8]) async -> [Bool] {
                 let prompt = ScriptedPrompt(asksForPINPrompts: true, answer: { _ in .no })
                 let engine = PasskeyEngine(
-                    keystore: keystore, store: rig.store, prompt: prompt, policy: .pin,
+                    keystore: keystore, store: rig.store, prompt: prompt, policy: { .pin },
                     clock: rig.clock.clock)
                 _ = await Authenticator(engine).respond(to: request)
                 return prompt.pinPrompts

@@ -5,6 +5,7 @@ import LatchkeySimulators
 import LatchkeyTPM
 import LatchkeyTestSupport
 import LatchkeyTesting
+import Synchronization
 import Testing
 
 @testable import LatchkeyPasskeys
@@ -194,13 +195,43 @@ import Testing
             {
                 let prompt = ScriptedPrompt(authority: { ScriptedPresence([step, step]) })
                 let engine = PasskeyEngine(
-                    keystore: rig.keystore, store: rig.store, prompt: prompt, policy: .pin,
+                    keystore: rig.keystore, store: rig.store, prompt: prompt, policy: { .pin },
                     clock: rig.clock.clock)
                 let answer = await Authenticator(engine).respond(
                     to: Rig.assertion(changes: [3: Rig.list(Array(key.id))]))
                 #expect(answer == [status])
             }
             #expect(try rig.store.list().count == 1)
+        }
+    }
+
+    @Test func `the policy is read for each new passkey, and an error of it creates none`()
+        async throws
+    {
+        try await Rig.with { rig in
+            let isRefused = Mutex(false)
+            let engine = PasskeyEngine(
+                keystore: rig.keystore, store: rig.store, prompt: rig.prompt,
+                policy: { () throws(KeystoreError) in
+                    guard !isRefused.withLock(\.self) else {
+                        throw .invalidInput("the minimum was raised")
+                    }
+                    return .pin
+                }, clock: rig.clock.clock)
+            let authenticator = Authenticator(engine)
+            func status(_ request: [UInt8]) async -> UInt8? {
+                rig.clock.advance(by: PromptLimit.pauseTime)
+                return await authenticator.respond(to: request).first
+            }
+            #expect(await status(Rig.registration()) == 0)
+            isRefused.withLock { $0 = true }
+            #expect(await status(Rig.registration(user: "eve")) == 0x7F)
+            #expect(try rig.store.list().count == 1)
+            #expect(rig.prompt.failures.last?.reason == "the minimum was raised")
+            let stored = try #require(try rig.store.list().first)
+            #expect(
+                await status(Rig.assertion(changes: [3: Rig.list(Array(stored.id))])) == 0,
+                "existing passkeys keep their policies")
         }
     }
 

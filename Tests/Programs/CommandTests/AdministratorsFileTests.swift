@@ -61,7 +61,8 @@ struct AdministratorsFileTests {
         #expect(check?["state"] == "warning", "\(doctor)")
         #expect(
             check?["finding"]?.string
-                == "No program reads config.JSON, config.json.bak: the administrator's file is \(Self.path)."
+                == "The administrator's file \(Self.path) sets client-id, and fixes no setting. "
+                + "No program reads config.JSON, config.json.bak."
         )
     }
 
@@ -239,6 +240,12 @@ struct AdministratorsFileTests {
         let set = try await run(
             file, ["config", "set", rule.name, rule.weaker, "--json"], Machine(tcti: nil))
         #expect(set.status == 2, "\(set)")
+        let error = try set.json()["error"]
+        #expect(
+            error?["message"]?.string
+                == "Could not change the settings: \(rule.name): \(Self.path) fixes ‘\(rule.fixed)’, and "
+                + "the new value is ‘\(rule.weaker)’.", "\(set)")
+        #expect(error?["recovery"]?.string?.contains("unset") == false, "\(set)")
     }
 
     private func run(
@@ -319,6 +326,53 @@ struct AdministratorsFileTests {
         let outcome = try await file.run(
             "--policy", "pin", on: Machine(tcti: nil), program: Products.passkeys)
         #expect(outcome.status == 2, "\(outcome)")
+    }
+
+    @Test(.softwareTPM, .requires(program: "swtpm"))
+    func `a minimum that is raised applies to new passkeys of a running service`() async throws {
+        let file = try await AdministratorsFile(
+            #"{"fixed": {"minimum-policy": "user-presence"}}"#)
+        let pinentry = "\(file.folder)/pinentry"
+        try Data(
+            """
+            #!/bin/sh
+            echo OK
+            while read -r command text; do
+              case $command in
+                GETINFO) printf 'D gtk2\\nOK\\n' ;;
+                *) echo OK ;;
+              esac
+            done
+            """.utf8
+        ).write(to: URL(filePath: pinentry))
+        try #require(chmod(pinentry, 0o755) == 0)
+        try await PasskeyRelay.withService(
+            file.command(Products.passkeys), extra: ["PINENTRY_PROGRAM": pinentry]
+        ) { service, relay in
+            let channel = try await PasskeyRelay.openChannel(relay)
+            /// Whether the device says that it can verify the user for a new passkey.
+            func canVerify() async -> Bool? {
+                // CTAPHID_CBOR with authenticatorGetInfo. The option uv is in the second packet.
+                PasskeyRelay.send([0x04], 0x10, on: channel, relay)
+                let packet = await PasskeyRelay.packet(from: relay) {
+                    $0.starts(with: channel + [0])
+                }
+                let name = Array("uv".utf8)
+                return packet.contains(name + [0xF5])
+                    ? true : packet.contains(name + [0xF4]) ? false : nil
+            }
+            #expect(await canVerify() == true)
+            // No finger can be verified here.
+            try file.write(#"{"fixed": {"minimum-policy": "biometry-any"}}"#)
+            #expect(await canVerify() == false)
+            try file.write(#"{"fixed": {"minimum-policy": "pin"}}"#)
+            #expect(await canVerify() == true)
+            try file.write("{")
+            #expect(await canVerify() == false)
+            #expect(await service.stop() == 0)
+            let errors = await service.remainder().errors
+            #expect(errors.contains("is not a JSON object"), "\(errors)")
+        }
     }
 
     @Test(.softwareTPM, .requires(program: "swtpm"), arguments: ["user-presence", "pin"])
@@ -496,6 +550,8 @@ struct AdministratorsFileTests {
         (#"{"fixed": {"minimum-policy": ""}}"#, "minimum-policy: ‘’ is not none"),
         (#"{"fixed": {"container": ""}}"#, "container: ‘’ is not the name"),
         (#"{"fixed": {"endpoint": "id.example"}}"#, "endpoint: ‘id.example’ is neither"),
+        (#"{"fixed": {"store": "~/x"}}"#, "store: ‘~/x’ is not an absolute path"),
+        (#"{"store": "$HOME/x"}"#, "store: ‘$HOME/x’ is not an absolute path"),
     ])
     func `a malformed file is an error that names it`(text: String, words: String) async throws {
         let file = try await AdministratorsFile(text)

@@ -145,11 +145,21 @@ struct PasskeyServeTests {
     func `serve answers packets of the relay, and a signal ends it with 0`(signal: Int32)
         async throws
     {
-        try await PasskeyRelay.withService { service, relay in
-            try await PasskeyRelay.openChannel(relay)
+        try await PasskeyRelay.withService(
+            [Products.latchkey.string, "passkey", "serve", "--verbose"]
+        ) { service, relay in
+            let channel = try await PasskeyRelay.openChannel(relay)
+            // CTAPHID_CBOR with authenticatorGetInfo.
+            PasskeyRelay.send([0x04], 0x10, on: channel, relay)
+            let answer = await PasskeyRelay.packet(from: relay) {
+                $0.starts(with: channel + [0x90])
+            }
+            #expect(!answer.isEmpty)
             #expect(await service.stop(signal) == 0)
             let errors = await service.remainder().errors
             #expect(errors.contains("serving passkeys"), "\(errors)")
+            #expect(errors.contains("answered a request"), "\(errors)")
+            #expect(errors.contains("request=getInfo status=ok"), "\(errors)")
         }
     }
 

@@ -36,15 +36,23 @@ package actor Authenticator {
 
     let effects: any PasskeyEffects
     let aaguid: AAGUID
+    private let onAnswer: @Sendable (_ request: String, _ status: CTAPStatus) -> Void
     let agreement = HMACSecret.Agreement()
     /// The matches of a silent request that getNextAssertion returns.
     var remaining: (request: AssertionRequest, passkeys: ArraySlice<Passkey>)?
     private var running: Running?
     private var promptLimit = PromptLimit()
 
-    package init(_ effects: any PasskeyEffects, aaguid: AAGUID = .hardware) {
+    /// - Parameter onAnswer: Called with each answer: the name of the request's command in CTAP, or
+    ///   the number of an unknown one, and the status.
+    package init(
+        _ effects: any PasskeyEffects, aaguid: AAGUID = .hardware,
+        onAnswer: @escaping @Sendable (_ request: String, _ status: CTAPStatus) -> Void = { _, _ in
+        }
+    ) {
         self.effects = effects
         self.aaguid = aaguid
+        self.onAnswer = onAnswer
     }
 
     /// Answers a request: a command byte and a CBOR map. Cancel the task to end the request early;
@@ -61,7 +69,14 @@ package actor Authenticator {
         reporting report: @escaping @Sendable (KeepaliveStatus) async -> Void = { _ in },
         holding hold: @escaping @Sendable () async -> Void = {}
     ) async -> [UInt8] {
-        guard running == nil else { return [CTAPStatus.channelBusy.rawValue] }
+        let number = request.first ?? 0
+        let name = CTAPCommand(rawValue: number).map { "\($0)" } ?? "\(number)"
+        var status = CTAPStatus.ok
+        defer { onAnswer(name, status) }
+        guard running == nil else {
+            status = .channelBusy
+            return [status.rawValue]
+        }
         running = Running(report: report, hold: hold)
         defer {
             if running?.hasPrompted == true { promptLimit.end(at: effects.clock.now()) }
@@ -69,9 +84,9 @@ package actor Authenticator {
         }
         do throws(CTAPStatus) {
             let answer = try await answer(to: request)
-            return [CTAPStatus.ok.rawValue] + (answer.isEmpty ? [] : CBORValue.map(answer).encoded)
+            return [status.rawValue] + (answer.isEmpty ? [] : CBORValue.map(answer).encoded)
         } catch {
-            let status = Task.isCancelled ? .keepaliveCancel : error
+            status = Task.isCancelled ? .keepaliveCancel : error
             if status == .keepaliveCancel || status == .userActionTimeout { await abandon() }
             return [status.rawValue]
         }

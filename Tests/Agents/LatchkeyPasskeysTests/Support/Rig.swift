@@ -43,7 +43,7 @@ struct Rig: Sendable {
             try await store.open()
             let openers = Openers()
             let engine = PasskeyEngine(
-                keystore: keystore, store: store, prompt: prompt, policy: policy,
+                keystore: keystore, store: store, prompt: prompt, policy: { policy },
                 clock: clock.clock, openers: { openers.now })
             try await body(
                 Rig(

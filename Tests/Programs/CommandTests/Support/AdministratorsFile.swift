@@ -51,20 +51,25 @@ struct AdministratorsFile {
         extra: [String: String] = [:], pins: [String]? = nil, input: String = "",
         program path: FilePath = Products.latchkey
     ) async throws -> Outcome {
-        let identity = ["setpriv", "--reuid=\(user)", "--regid=\(user)", "--clear-groups"]
         if user != 0 {
             try await program("chown", ["-R", "\(user):\(user)", machine.directory.path])
         }
+        let command = command(path, as: user)
+        return try await machine.run(
+            command.dropFirst() + arguments, pins: pins, input: input, extra: extra,
+            program: FilePath(command[0]))
+    }
+
+    /// The words that run a program on the machine.
+    func command(_ path: FilePath, as user: uid_t = 0) -> [String] {
+        let identity = ["setpriv", "--reuid=\(user)", "--regid=\(user)", "--clear-groups"]
         // The other user may not reach the folder of the programs.
         let name = path.lastComponent?.string ?? ""
-        let command = (user == 0 ? [] : identity) + ["/mnt/\(name)"] + arguments
-        return try await machine.run(
-            [
-                "--mount", "--propagation", "private", "sh", "-c",
-                #"mount --bind "$1" /etc && mount --bind "$2" /mnt && shift 2 && exec "$@""#, "sh",
-                etc, path.removingLastComponent().string,
-            ] + command, pins: pins, input: input, extra: extra,
-            program: FilePath("/usr/bin/unshare"))
+        return [
+            "/usr/bin/unshare", "--mount", "--propagation", "private", "sh", "-c",
+            #"mount --bind "$1" /etc && mount --bind "$2" /mnt && shift 2 && exec "$@""#, "sh",
+            etc, path.removingLastComponent().string,
+        ] + (user == 0 ? [] : identity) + ["/mnt/\(name)"]
     }
 }
 
