@@ -75,7 +75,14 @@ struct FingerCommandTests {
             #expect(try none.json()["users"] == .array([]), "\(none)")
             let use = try await machine.run("key", "sign", key, "/dev/null", pins: ["2580"])
             #expect(use.status == 8, "\(use)")
+            #expect(try await machine.run("pin", "status").status == 8)
             let new = try await makeKey(machine, "pin", pins: ["1357"])
+            // The key with the removed PIN is still there.
+            let status = try await machine.run("pin", "status", "--json")
+            #expect(try status.json()["attemptsLeft"] == 10, "\(status)")
+            let doctor = try await machine.run("doctor", "--json")
+            let check = try doctor.json()["checks"]?.array?.first { $0["name"] == "user-pin" }
+            #expect(check?["state"] == "ok", "\(doctor)")
             #expect(
                 try await machine.run("key", "sign", new, "/dev/null", pins: ["1357"]).status == 0)
         }
@@ -100,6 +107,36 @@ struct FingerCommandTests {
         let key = try await machine.run("key", "create", "--policy", "pin", pins: ["2580"])
         #expect(key.status == 7, "\(key)")
         await broker.stop(SIGKILL)
+    }
+
+    @Test func `a broker on another TPM is named before the prompt, by doctor and the command`()
+        async throws
+    {
+        let other = try await SoftwareTPM()
+        try await with { machine, _, _ in
+            var elsewhere = try Machine(tcti: other.tcti)
+            elsewhere.environment.merge(machine.environment) { own, broker in own }
+            // The user's first PIN, and then one that is set.
+            for _ in 0..<2 {
+                let doctor = try await elsewhere.run("doctor", "--json")
+                #expect(doctor.status == 8, "\(doctor)")
+                let checks = try doctor.json()["checks"]?.array ?? []
+                let check = checks.first { $0["name"] == "broker" }
+                #expect(check?["state"] == "problem", "\(doctor)")
+                #expect(check?["finding"]?.string?.contains("another TPM") == true, "\(doctor)")
+                #expect(check?["advice"]?.string?.contains("--tcti") == true, "\(doctor)")
+                #expect(!checks.contains { $0["name"] == "user-pin" }, "\(doctor)")
+                // Without a PIN, because there is no prompt.
+                let key = try await elsewhere.run("key", "create", "--policy", "pin", "--json")
+                #expect(key.status == 8, "\(key)")
+                let error = try key.json()["error"]
+                #expect(error?["message"]?.string?.contains("another TPM") == true, "\(key)")
+                #expect(error?["recovery"]?.string?.contains("--tcti") == true, "\(key)")
+                _ = try await makeKey(elsewhere, "none")
+                _ = try await makeKey(machine, "pin", pins: ["2580"])
+            }
+        }
+        await other.cutPower()
     }
 
     @Test func `a vault with biometrics opens with a finger unless its policy is pin`() async throws

@@ -103,17 +103,30 @@ extension RecordContainer {
 
     /// Reads the user's own counter of wrong PINs; nil if no key and no class of the container has
     /// one. Does not prompt.
+    ///
+    /// - Throws: ``CommonError`` with code `invalidated` if the PIN of all of them was removed. Of
+    ///   keys with a removed PIN and keys with the present one, the present one counts.
     package func userPINStatus() async throws(CommonError) -> PINStatus? {
         let (rows, classRows) = try await keyRows()
+        var subjects: [PINSubject] = []
         for row in rows {
             guard let key = try record(of: row).key, key.assurance.pinProtection == .user else {
                 continue
             }
-            return try await keystore.pinStatus(of: .key(key))
+            subjects.append(.key(key))
         }
-        for row in classRows where row.sealed.assurance.pinProtection == .user {
-            return try await keystore.pinStatus(of: .secret(row.sealed))
+        subjects += classRows.map(\.sealed).filter { $0.assurance.pinProtection == .user }
+            .map { .secret($0) }
+        var removal: CommonError?
+        for subject in subjects {
+            do throws(CommonError) {
+                return try await keystore.pinStatus(of: subject)
+            } catch {
+                guard error.code == .invalidated else { throw error }
+                removal = removal ?? error
+            }
         }
+        if let removal { throw removal }
         return nil
     }
 

@@ -1,4 +1,5 @@
-internal import Latchkey
+internal import FoundationEssentials
+package import Latchkey
 internal import TPM2
 
 extension TPMKeystore {
@@ -51,11 +52,14 @@ extension TPMKeystore {
     /// - Returns: nil if this machine has no broker, so that each object has its own PIN, which the
     ///   TPM's lockout counts. A broker that fails or does not answer is an error, because another
     ///   user could cause that.
-    func terms(
+    /// - Throws: `KeystoreError` with code `wrongDevice` if the broker uses another TPM, and the
+    ///   policy needs its indices.
+    package func terms(
         of broker: any ApprovalService, _ policy: AccessPolicy
     ) async throws(KeystoreError) -> PresenceTerms? {
+        let terms: PresenceTerms
         do {
-            return try await broker.terms(for: policy)
+            terms = try await broker.terms(for: policy)
         } catch {
             guard !policy.hasFinger else {
                 guard error.code == .unavailable else { throw error }
@@ -63,6 +67,32 @@ extension TPMKeystore {
             }
             guard await broker.isAbsent() else { throw error }
             return nil
+        }
+        if policy.hasPIN || terms.counter != nil { try await checkTPM(of: terms) }
+        return terms
+    }
+
+    /// Checks that the broker's key is in this TPM: its users' PINs and counters are in the TPM of
+    /// its key. One command. The response is not authenticated: an attacker on the bus who forges it
+    /// can only prevent the use of this TPM.
+    private func checkTPM(of terms: PresenceTerms) async throws(KeystoreError) {
+        guard let handle = terms.authorityHandle.map(TPMHandle.init(rawValue:)) else { return }
+        let isHere = try await withTPM { (tpm) throws(TPMError) in
+            do throws(TPMError) {
+                return try Data(tpm.execute(ReadPublic(handle)).publicArea.marshalled)
+                    == terms.authority
+            } catch {
+                guard case .response(.handle) = error.kind else { throw error }
+                return false
+            }
+        }
+        guard isHere else {
+            throw KeystoreError(
+                code: .wrongDevice,
+                reason:
+                    "the presence broker of this machine uses another TPM than the selected one, "
+                    + "and would count wrong PINs there",
+                recovery: Recovery("Select the TPM of the broker.", .chooseTPM))
         }
     }
 

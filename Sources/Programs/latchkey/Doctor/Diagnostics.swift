@@ -33,11 +33,11 @@ struct Diagnostics {
         } else {
             let hardware = await hardware(store)
             checks += hardware
-            if let own = await userPIN(store) { checks.append(own) }
-            checks.append(modules())
-            // A TPM that cannot be used has one problem, with one next step.
+            // A TPM or broker that cannot be used has one problem, with one next step.
             let isUsable = hardware.allSatisfy { $0.name != "tpm" || $0.state != .problem }
             let broker = isUsable ? await broker() : nil
+            if broker == nil, let own = await userPIN(store) { checks.append(own) }
+            checks.append(modules())
             if let broker { checks.append(broker) }
             checks.append(await finger(broker))
             if isUsable {
@@ -58,25 +58,22 @@ struct Diagnostics {
 
     /// The settings that the administrator of this machine has made for all users.
     private func administratorsSettings() -> Check {
-        let path = SettingsFile.administrators
-        let unread = SettingsFile.namesLikeAdministrators()
-        guard unread.isEmpty else {
-            return .warning(
-                "settings",
-                "No program reads \(unread.joined(separator: ", ")): the administrator's file is \(path).",
-                advice: "Ask an administrator to rename or remove what is not read.")
-        }
-        guard let file = context.settings.values.administrators else {
-            return .ok("settings", "There is no administrator's file \(path).")
-        }
         func list(_ values: [Setting: String]) -> String {
             let names = Setting.allCases.filter { values[$0] != nil }.map(\.rawValue)
             return names.isEmpty ? "no setting" : names.joined(separator: ", ")
         }
-        return .ok(
-            "settings",
-            "The administrator's file \(file.path) sets \(list(file.values)), and fixes \(list(file.fixed))."
-        )
+        let file = context.settings.values.administrators
+        let finding =
+            file.map {
+                "The administrator's file \($0.path) sets \(list($0.values)), and fixes \(list($0.fixed))."
+            } ?? "There is no administrator's file \(SettingsFile.administrators)."
+        let unread = SettingsFile.namesLikeAdministrators()
+        guard unread.isEmpty else {
+            return .warning(
+                "settings", "\(finding) No program reads \(unread.joined(separator: ", ")).",
+                advice: "Ask an administrator to rename or remove what is not read.")
+        }
+        return .ok("settings", finding)
     }
 
     /// Checks the store. Does not create one.
@@ -293,10 +290,11 @@ struct Diagnostics {
     private func broker() async -> Check? {
         guard let approvals = context.presence.broker?.approvals else { return nil }
         do throws(KeystoreError) {
-            _ = try await approvals.terms(for: .pin)
+            _ = try await TPMKeystore(tcti: context.settings.tcti, anchors: MemoryTrustAnchors())
+                .terms(of: approvals, .pin)
             return nil
         } catch {
-            return await approvals.isAbsent() ? nil : .problem("broker", error)
+            return .problem("broker", error)
         }
     }
 
