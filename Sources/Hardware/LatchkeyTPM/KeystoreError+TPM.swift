@@ -92,7 +92,7 @@ extension KeystoreError {
         case .transport(.forbidden):
             (
                 .unavailable, reason,
-                "Ask an administrator to add your user to the group of the device, then log in again."
+                "Ask an administrator to add your user to the group of the device or socket, then log in again."
             )
         case .transport(.timeout), .transport(.broken):
             (.transient, reason, "Try again. If it fails again, restart the machine.")

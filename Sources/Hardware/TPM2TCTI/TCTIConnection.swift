@@ -244,6 +244,15 @@ extension TCTIConnection {
                 )
             }
         }
+        let socket = "swtpm:path="
+        if configuration.hasPrefix(socket) {
+            let path = String(configuration.dropFirst(socket.count))
+            if access(path, W_OK) != 0, errno == EACCES {
+                return TPMError(
+                    .transport(.forbidden),
+                    reason: "this user has no permission to use the software TPM's socket \(path)")
+            }
+        }
         guard isInstalled(parts.first ?? "") else {
             return TPMError(
                 .transport(.silent),

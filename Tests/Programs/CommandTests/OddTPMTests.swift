@@ -203,4 +203,16 @@ struct OddTPMTests {
             try await check("lockout", machine).finding == "The TPM locks after 31 more wrong PINs."
         )
     }
+
+    @Test(.asRoot, .requires(program: "unshare"), .requires(program: "setpriv"))
+    func `a software TPM of another user is a matter of permission`() async throws {
+        let file = try await AdministratorsFile(nil)
+        let machine = try Machine(tcti: Self.tcti)
+        let outcome = try await file.run(
+            "key", "create", "--policy", "none", on: machine, as: AdministratorsFile.nobody)
+        #expect(outcome.status == 7, "\(outcome)")
+        #expect(
+            outcome.errors.contains("no permission to use the software TPM's socket"), "\(outcome)")
+        #expect(!outcome.errors.contains("Start the software TPM"), "\(outcome)")
+    }
 }
