@@ -48,6 +48,18 @@ extension BrokerCommand {
         var operation: String? { "enrol the presence broker" }
 
         func perform(in context: CommandContext) async throws -> BriefReport {
+            do {
+                return try await enrol(in: context)
+            } catch let error as LoginError where error.oauthError?.error == "invalid_token" {
+                throw error.with(
+                    reason: "the server does not accept the enrolment token in \(tokenFile)",
+                    recovery:
+                        "Ask the server's operator for the token whose SHA-256 is attestation.broker_token_digest in the server's configuration."
+                )
+            }
+        }
+
+        private func enrol(in context: CommandContext) async throws -> BriefReport {
             try BrokerCommand.requireRoot("enrol the presence broker", "enrol")
             let authorization = "Bearer \(try token())"
             let keystore = try await context.tpmKeystore()
@@ -86,7 +98,12 @@ extension BrokerCommand {
             do {
                 secret = try SecretFile.read(tokenFile, maximumCount: 1_024)
             } catch {
-                throw .invalidInput("the token file \(tokenFile) cannot be used: \(error.reason)")
+                throw KeystoreError(
+                    code: .invalidInput,
+                    reason: "the token file \(tokenFile) cannot be used: \(error.reason)",
+                    recovery:
+                        "Name a file of root with mode 600 (chmod 600), in a directory that only root can write."
+                )
             }
             let token = secret.withUnsafeBytes { String(decoding: $0, as: UTF8.self) }
                 .filter { !$0.isNewline }

@@ -82,7 +82,7 @@ enum Examples {
         latchkey attestation forget --issuer https://id.example.org
         latchkey attestation verify --anchors anchors --challenge MDEyMzQ1Njc4OWFiY2RlZg < proof.json
         latchkey attestation verify --anchors anchors --challenge MDEyMzQ1Njc4OWFiY2RlZg --require presence < proof.json
-        latchkey broker enrol --token-file /etc/latchkey/token
+        latchkey broker enrol --token-file /run/broker-token
         latchkey broker enrol --token-file token --endpoint https://id.example.org
         latchkey broker users
         latchkey broker users --json
