@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import LatchkeySimulators
+import LatchkeyTestSupport
 import LatchkeyTesting
 import Testing
 

@@ -102,7 +102,7 @@ import Testing
             let assertion = try await server.assertion(
                 "easy-access-enable", by: LockerTestKey(), of: device.id)
             let router = Router(context: IdentityContext.self)
-            router.add(middleware: RefusalMiddleware(clock: server.services.clock))
+            router.add(middleware: RefusalMiddleware())
             router.add(
                 middleware: LateBody {
                     let answer = try await server.post(
