@@ -42,7 +42,7 @@ struct ServeCommand: AsyncParsableCommand {
 
     @Option(
         help: """
-            The file whose bytes, 32 to 4096, encrypt the keys that sign ID tokens in the database. Required with PostgreSQL.
+            The file whose bytes, 32 to 4096, encrypt the server's private keys in the database. Required with PostgreSQL.
             """)
     var signingKeyFile: String?
 
