@@ -143,6 +143,8 @@ extension SignInRecord {
             let box: Data
         }
 
+        struct Version: Decodable { let version: Int }
+
         let version: Int
         let user: UInt32
         let name: String
@@ -174,13 +176,18 @@ extension SignInRecord {
     /// Reads a record, and checks each value.
     ///
     /// - Parameter user: The user whose record this must be.
-    /// - Throws: `CommonError` with code `damaged`.
+    /// - Throws: `CommonError`: `damaged`; `unsupported` for a record of another version.
     package init(decoding bytes: Data, user: UInt32) throws(CommonError) {
-        guard let stored = try? JSONDecoder().decode(Stored.self, from: bytes) else {
-            throw .damaged("the record of the keyring has another format")
+        let decoder = JSONDecoder()
+        if let version = (try? decoder.decode(Stored.Version.self, from: bytes))?.version,
+            version != Self.version
+        {
+            throw .unsupported(
+                "the record of the keyring has version \(version)",
+                recovery: "Install the version of the package that stored it.")
         }
-        guard stored.version == Self.version else {
-            throw .damaged("the record of the keyring has version \(stored.version)")
+        guard let stored = try? decoder.decode(Stored.self, from: bytes) else {
+            throw .damaged("the record of the keyring has another format")
         }
         guard stored.user == user else {
             throw .damaged("the record of the keyring is another user's")

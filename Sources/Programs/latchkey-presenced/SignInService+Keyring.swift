@@ -290,7 +290,7 @@ extension SignInService {
     }
 
     /// Root ends the sign-in of a user. All copies stay, but let no PIN sign in. The record of an account
-    /// that does not exist any more, and one that cannot be read, is deleted.
+    /// that does not exist any more is deleted, and bytes that are no record.
     private func end(_ user: UInt32, by peer: PeerCredentials) async -> SecretBytes {
         do throws(KeystoreError) {
             try await authority.denySignIn(of: user)
@@ -299,6 +299,8 @@ extension SignInService {
             try await stored { (records) throws(CommonError) in
                 let read: SignInRecord?
                 do throws(CommonError) { read = try records.read(user: user) } catch {
+                    // A newer version's record stays for that version.
+                    guard error.code != .unsupported else { return }
                     guard error.code == .damaged else { throw error }
                     return try records.removeDamaged(user: user)
                 }

@@ -191,8 +191,13 @@ import Testing
         let record = try Self.record()
         let good = String(decoding: try record.next().encoded(), as: UTF8.self)
         #expect(try SignInRecord(decoding: Data(good.utf8), user: 1000) == record.next())
+        let newer = good.replacing(#""version":1"#, with: #""version":2"#)
+        try #require(newer != good)
+        #expect(throws: CommonError.of(.unsupported)) {
+            try SignInRecord(decoding: Data(newer.utf8), user: 1000)
+        }
         let changes: [(String, String)] = [
-            (#""version":1"#, #""version":2"#), (#""user":1000"#, #""user":0"#),
+            (#""user":1000"#, #""user":0"#),
             (#""user":1000"#, #""user":4294967296"#), (#""kind":"gnome""#, #""kind":"other""#),
             (#""kind":"gnome""#, #""kind":"kwallet""#), (#""state":"pending""#, #""state":"x""#),
             (#""name":"ann""#, #""name":"""#),
