@@ -130,6 +130,10 @@ struct ScriptedSourcesTests {
                 try #require(chmod(place, 0o1777) == 0)
                 #expect(try await FilePresence(path: path).pin(request()).text == "2580")
             }
+            // Another user can make a link to another private file of this user there.
+            try #require(link(path, "\(open)/link") == 0)
+            let linked = #expect(throws: KeystoreError.self) { try FilePresence(path: path) }
+            #expect(linked?.reason.contains("hard link") == true)
         }
     }
 

@@ -54,6 +54,10 @@ package enum SecretFile {
             throw Refusal(reason: "its group or others have rights to it")
         }
         guard status.st_mode & S_IFMT == S_IFREG, !isDescriptor(path) else { return status }
+        // In a shared directory, a second name can be another user's, for another file of this user.
+        guard status.st_nlink <= 1 else {
+            throw Refusal(reason: "it has a second name (a hard link)")
+        }
         do {
             // mktemp(1) makes files in /tmp.
             try TrustedFile.check(path, mayBeInSharedDirectory: true)
