@@ -84,7 +84,10 @@ import Testing
         (["code_challenge_method": "plain"], "invalid_request"),
         (["code_challenge_method": ""], "invalid_request"),
         (["code_challenge": "short"], "invalid_request"),
-        (["prompt": "none"], "login_required"),
+        (["prompt": "none"], "login_required"), (["request": "e30.e30."], "request_not_supported"),
+        (["request_uri": "https://app.example.com/r"], "request_uri_not_supported"),
+        (["registration": "{}"], "registration_not_supported"),
+        (["response_mode": "fragment"], "invalid_request"),
         (["id_token_hint": "x.y.z"], "invalid_request"),
     ])
     func `an invalid request of a known client redirects with an error`(

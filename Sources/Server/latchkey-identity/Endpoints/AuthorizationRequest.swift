@@ -54,6 +54,14 @@ struct AuthorizationRequest: Sendable {
             if let name = fields.repeatedField {
                 throw OAuthError.invalidRequest("\(name) is repeated")
             }
+            // OpenID Connect Core sections 6 and 7.2.1: a request whose parameters are elsewhere must
+            // not be answered as if they were missing.
+            for name in ["request", "request_uri", "registration"] where fields[name] != nil {
+                throw OAuthError("\(name)_not_supported", "\(name) is not supported")
+            }
+            guard fields["response_mode"] ?? "query" == "query" else {
+                throw OAuthError.invalidRequest("only 'query' response mode is supported")
+            }
             guard let type = fields["response_type"] else {
                 throw OAuthError.invalidRequest("response_type is required")
             }
