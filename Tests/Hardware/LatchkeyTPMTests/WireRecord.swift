@@ -52,23 +52,23 @@ enum WireRecord {
 
     static let broker = """
         start the broker: 0+13 46733c05193d
-        create pin 0: 9+15 2b810a459fe9
+        create pin 0: 10+15 12edd5f57aab
         sign pin 0: 7+0 0aab63ede344
         sign pin 0 again: 7+0 0aab63ede344
         attest pin 0: 7+0 e096d7650949
-        seal pin 0: 6+18 ebf34e7c3930
+        seal pin 0: 7+18 2ee9402592ee
         unseal pin 0: 7+0 3c6bc54987e5
-        MAC key pin 0: 7+3 c4e20f73ee23
+        MAC key pin 0: 8+3 e473c3a2511a
         MAC and sign pin 0: 14+0 75ee895ed002
         change PIN pin 0: 6+0 5b8f7acb16c2
-        create user-presence 0: 6+3 b836046d9630
+        create user-presence 0: 7+3 3d84b01fbf24
         sign user-presence 0: 8+16 3e50280e3949
         sign user-presence 0 again: 8+16 3e50280e3949
         sign user-presence 0 by PIN: 8+0 10c8f86904eb
         attest user-presence 0: 5+0 eecbf72c1e4b
-        seal user-presence 0: 6+3 b73882213f4c
+        seal user-presence 0: 7+3 a41c459d9118
         unseal user-presence 0: 8+16 d5c5d368303a
-        MAC key user-presence 0: 7+3 c4e20f73ee23
+        MAC key user-presence 0: 8+3 e473c3a2511a
         MAC and sign user-presence 0: 16+20 4d55fcc49bdd
         change PIN user-presence 0: 6+0 5b8f7acb16c2
         create biometry-any 0: 3+2 88d095d45b8c
@@ -80,13 +80,13 @@ enum WireRecord {
         MAC key biometry-any 0: 4+2 e50609780aac
         MAC and sign biometry-any 0: 14+10 f31b2807cbcd
         change PIN biometry-any 0: 0+0 e3b0c44298fc
-        create biometry-current-set 0: 3+12 139afc3b4bf8
+        create biometry-current-set 0: 4+12 8d2bdfbb92c7
         sign biometry-current-set 0: 8+9 66ceb1339e70
         sign biometry-current-set 0 again: 8+9 66ceb1339e70
         attest biometry-current-set 0: 6+0 ff5730d3dc0d
-        seal biometry-current-set 0: 3+4 64f57a876dbf
+        seal biometry-current-set 0: 4+4 93da773dd911
         unseal biometry-current-set 0: 8+9 5619b9d7d9c6
-        MAC key biometry-current-set 0: 4+4 e69a75fa9c44
+        MAC key biometry-current-set 0: 5+4 06714ac3020a
         MAC and sign biometry-current-set 0: 16+13 4ca8a91e254e
         change PIN biometry-current-set 0: 0+0 e3b0c44298fc
         create biometry-any 60: 3+2 88d095d45b8c
@@ -98,37 +98,37 @@ enum WireRecord {
         MAC key biometry-any 60: 4+2 e50609780aac
         MAC and sign biometry-any 60: 12+0 c62c2d75be6a
         change PIN biometry-any 60: 0+0 e3b0c44298fc
-        create user-presence 60: 6+3 b836046d9630
+        create user-presence 60: 7+3 3d84b01fbf24
         sign user-presence 60: 9+16 cbdf819cbea9
         sign user-presence 60 again: 7+0 eb159b8f0ce2
         sign user-presence 60 by PIN: 7+0 eb159b8f0ce2
         attest user-presence 60: 6+0 712601bc7ade
-        seal user-presence 60: 6+3 b73882213f4c
+        seal user-presence 60: 7+3 a41c459d9118
         unseal user-presence 60: 9+16 f335e6e8c9a3
-        MAC key user-presence 60: 7+3 c4e20f73ee23
+        MAC key user-presence 60: 8+3 e473c3a2511a
         MAC and sign user-presence 60: 14+0 6a34e87a2c66
         change PIN user-presence 60: 6+0 5b8f7acb16c2
         """
 
     static let sharedBroker = """
         start the broker: 0+13 46733c05193d
-        create pin 0: 9+15 2b810a459fe9
+        create pin 0: 10+15 12edd5f57aab
         sign pin 0: 7+0 0aab63ede344
         sign pin 0 again: 7+0 0aab63ede344
         attest pin 0: 7+0 e096d7650949
-        seal pin 0: 6+18 ebf34e7c3930
+        seal pin 0: 7+18 2ee9402592ee
         unseal pin 0: 7+0 3c6bc54987e5
-        MAC key pin 0: 7+3 c4e20f73ee23
+        MAC key pin 0: 8+3 e473c3a2511a
         MAC and sign pin 0: 14+0 75ee895ed002
         change PIN pin 0: 6+0 5b8f7acb16c2
-        create user-presence 0: 6+3 b836046d9630
+        create user-presence 0: 7+3 3d84b01fbf24
         sign user-presence 0: 6+16 dada68cfa726
         sign user-presence 0 again: 6+16 dada68cfa726
         sign user-presence 0 by PIN: 8+0 10c8f86904eb
         attest user-presence 0: 5+0 eecbf72c1e4b
-        seal user-presence 0: 6+3 b73882213f4c
+        seal user-presence 0: 7+3 a41c459d9118
         unseal user-presence 0: 6+16 3f1410b425a6
-        MAC key user-presence 0: 7+3 c4e20f73ee23
+        MAC key user-presence 0: 8+3 e473c3a2511a
         MAC and sign user-presence 0: 12+59 f6fc617ed1b2
         change PIN user-presence 0: 6+0 5b8f7acb16c2
         create biometry-any 0: 3+2 88d095d45b8c
@@ -140,13 +140,13 @@ enum WireRecord {
         MAC key biometry-any 0: 4+2 e50609780aac
         MAC and sign biometry-any 0: 10+10 5bb7abb47032
         change PIN biometry-any 0: 0+0 e3b0c44298fc
-        create biometry-current-set 0: 3+12 139afc3b4bf8
+        create biometry-current-set 0: 4+12 8d2bdfbb92c7
         sign biometry-current-set 0: 6+9 a88784d9ed42
         sign biometry-current-set 0 again: 6+9 a88784d9ed42
         attest biometry-current-set 0: 6+0 ff5730d3dc0d
-        seal biometry-current-set 0: 3+4 64f57a876dbf
+        seal biometry-current-set 0: 4+4 93da773dd911
         unseal biometry-current-set 0: 6+9 03544db33ebb
-        MAC key biometry-current-set 0: 4+4 e69a75fa9c44
+        MAC key biometry-current-set 0: 5+4 06714ac3020a
         MAC and sign biometry-current-set 0: 12+13 8a1b598255ab
         change PIN biometry-current-set 0: 0+0 e3b0c44298fc
         create biometry-any 60: 3+2 88d095d45b8c
@@ -158,14 +158,14 @@ enum WireRecord {
         MAC key biometry-any 60: 4+2 e50609780aac
         MAC and sign biometry-any 60: 12+0 c62c2d75be6a
         change PIN biometry-any 60: 0+0 e3b0c44298fc
-        create user-presence 60: 6+3 b836046d9630
+        create user-presence 60: 7+3 3d84b01fbf24
         sign user-presence 60: 7+16 b94497520094
         sign user-presence 60 again: 7+0 eb159b8f0ce2
         sign user-presence 60 by PIN: 7+0 eb159b8f0ce2
         attest user-presence 60: 6+0 712601bc7ade
-        seal user-presence 60: 6+3 b73882213f4c
+        seal user-presence 60: 7+3 a41c459d9118
         unseal user-presence 60: 7+16 9481ef86c346
-        MAC key user-presence 60: 7+3 c4e20f73ee23
+        MAC key user-presence 60: 8+3 e473c3a2511a
         MAC and sign user-presence 60: 14+0 6a34e87a2c66
         change PIN user-presence 60: 6+0 5b8f7acb16c2
         """
