@@ -178,7 +178,7 @@ import Testing
                 #expect(answer.status == 403)
                 #expect(try answer.json["error"]?["reason"] == "InvalidGrant")
             }
-            for body in ["{}", #"{"refresh_token":1}"#, #"{"refresh_token":"x","more":1}"#] {
+            for body in ["{}", #"{"refresh_token":1}"#] {
                 #expect(try await server.post(Self.endpoint, json: body).status == 400)
             }
             // A replaced token is stolen: the session ends.

@@ -145,14 +145,12 @@ import Testing
                 #"{"ek_certificates":"AA","attestation_key":"AA"}"#,
                 #"{"ek_certificates":["="],"attestation_key":"AA"}"#,
                 #"{"ek_certificates":[1],"attestation_key":"AA"}"#,
-                #"{"ek_certificates":[],"attestation_key":"AA","more":1}"#,
             ] {
                 let answer = try await server.post(Self.path, json: body, bearer: bearer)
                 #expect(answer.status == 400)
                 #expect(try answer.json["error"] == "invalid_request", "\(body)")
             }
-            for body in ["{}", #"{"secret":1}"#, #"{"secret":"="}"#, #"{"secret":"AA","id":"AA"}"#]
-            {
+            for body in ["{}", #"{"secret":1}"#, #"{"secret":"="}"#] {
                 let answer = try await server.post(Self.path + "/x", json: body, bearer: bearer)
                 #expect(answer.status == 400)
                 #expect(try answer.json["error"] == "invalid_request", "\(body)")
