@@ -101,7 +101,7 @@ struct PinentryExchange {
     }
 
     /// Only the word `yes` is consent, so that neither Return nor Escape is. Asks again after any
-    /// other word than `no`.
+    /// other word than `no`, but not after Return alone.
     private mutating func askForWord(
         _ question: String, _ buttons: PinentryChoice.Buttons, _ process: borrowing PinentryProcess
     ) throws(KeystoreError) -> PinentryChoice.Answer? {
@@ -117,6 +117,7 @@ struct PinentryExchange {
             switch try command("GETPIN", process, among: [yes, no]) {
             case .ok(yes): return .accepted
             case .ok(no): return .cancelled
+            case .ok(""): return refusal
             case .ok:
                 let hint = "SETERROR Type \(yes) or \(no)."
                 if case .unanswered = try command(hint, process) { return nil }
