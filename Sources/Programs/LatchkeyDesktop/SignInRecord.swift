@@ -1,8 +1,8 @@
 package import FoundationEssentials
 package import Latchkey
 
-/// What the service keeps of one user: the secret of a keyring, sealed by the TPM, and encrypted
-/// under the login password. Without a keyring, a secret that opens nothing.
+/// The stored data of one user: the secret of a keyring, sealed by the TPM, and encrypted under the
+/// login password. Without a keyring, a secret that opens nothing.
 ///
 /// It contains no secret that a reader could use without the TPM or the password. Its bytes come
 /// from a disk, so decoding checks all of them.
@@ -22,7 +22,7 @@ package struct SignInRecord: Hashable, Sendable {
         /// opens at a sign-in.
         package var isStale: Bool
         /// Whether one request gave its password and the proof under which the secret is sealed, or
-        /// PAM changed such a password to this one. Only a sign-in with it lets the proof sign in.
+        /// PAM changed such a password to this one. The proof may sign in only after a sign-in with it.
         package fileprivate(set) var isOfSeal: Bool
         package let wrap: PasswordWrap
 
@@ -60,7 +60,7 @@ package struct SignInRecord: Hashable, Sendable {
     /// Whether the secret can be opened by anything. A record without a copy is never stored.
     package var hasCopy: Bool { sealed != nil || !wraps.isEmpty }
 
-    /// What the TPM opens at a sign-in; nil without a keyring, where it only checks the PIN.
+    /// The secret that the TPM opens at a sign-in; nil without a keyring, where it only checks the PIN.
     package var sealedForKeyring: [UInt8]? { kind == .withoutKeyring ? nil : sealed }
 
     /// The binding of the next copy under a password: the next write stores it.

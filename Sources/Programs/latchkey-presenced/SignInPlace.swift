@@ -13,7 +13,7 @@ enum SignInPlace: Hashable, Sendable {
     case besideRemote
     case here
 
-    /// What the kernel and logind state about the process that asks.
+    /// The statements of the kernel and logind about the process that asks.
     struct Requester: Hashable, Sendable {
         let isRoot: Bool
         /// The user who started the process, which may be a setuid program of root.
@@ -53,7 +53,8 @@ enum SignInPlace: Hashable, Sendable {
     /// - Parameters:
     ///   - sessions: All sessions of the machine.
     ///   - users: All users who may run programs, also those without a session.
-    ///   - unlocks: Whether the proof may unlock a session. If not, nobody is asked at a locked one.
+    ///   - unlocks: Whether the proof may unlock a session. If not, the service does not ask at
+    ///     a locked one.
     static func of(
         _ requester: Requester, for user: UInt32, among sessions: [LoginManager.SeatSession],
         users: [UInt32], unlocks: Bool = true
@@ -80,7 +81,7 @@ enum SignInPlace: Hashable, Sendable {
         let isUnlocked = atSeat.contains { !$0.isLocked }
         guard requester.isRoot else {
             // A locker that the user's manager started.
-            return !atSeat.isEmpty ? .here : .elsewhere
+            return atSeat.isEmpty ? .elsewhere : .here
         }
         guard let unit = requester.unit else {
             // A setuid program in a terminal that the user's manager started.

@@ -299,10 +299,12 @@ extension SignInService {
             try await stored { (records) throws(CommonError) in
                 let read: SignInRecord?
                 do throws(CommonError) { read = try records.read(user: user) } catch {
-                    // A newer version's record stays for that version.
-                    guard error.code != .unsupported else { return }
-                    guard error.code == .damaged else { throw error }
-                    return try records.removeDamaged(user: user)
+                    switch error.code {
+                    // The record stays for the version that stored it.
+                    case .unsupported: return
+                    case .damaged: return try records.removeDamaged(user: user)
+                    default: throw error
+                    }
                 }
                 guard var record = read else { return }
                 guard Self.isOwn(record) else {

@@ -46,7 +46,7 @@ actor SignInService {
         let isByRoot: Bool
     }
 
-    /// What a program of PAM states about itself.
+    /// The statements of a program of PAM about itself.
     struct Program: Hashable, Sendable {
         /// The name of the account that it signs in.
         let account: String
@@ -111,7 +111,7 @@ actor SignInService {
 
     // MARK: Signing in
 
-    /// What the user may be asked for. No command of the TPM.
+    /// The proofs that the service may ask the user for. Sends no command to the TPM.
     func offer(for user: UInt32, to peer: PeerCredentials, in program: Program) async -> Offer {
         let refusal = Offer(hasPIN: false, hasFinger: false)
         guard let permission = authority.signIn(of: user, named: program.account) else {
@@ -134,8 +134,8 @@ actor SignInService {
         return Offer(hasPIN: permission.hasPIN, hasFinger: hasFinger)
     }
 
-    /// - Parameter program: nil for a change of the record, for which nobody asks behind a locked
-    ///   screen.
+    /// - Parameter program: nil for a change of the record, for which the service does not ask at a
+    ///   locked session.
     private func place(
         of peer: PeerCredentials, for user: UInt32, in program: Program?
     ) async -> SignInPlace {

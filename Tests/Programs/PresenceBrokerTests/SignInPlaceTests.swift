@@ -76,7 +76,7 @@ struct SignInPlaceTests {
         #expect(place(root: false, in: Self.manager, among: Self.remote) == .elsewhere)
     }
 
-    @Test func `nobody may ask for a change of the record while the session is locked`() {
+    @Test func `a change of the record asks for nothing while the session is locked`() {
         let led = Session(user: Self.user, isLocked: true, leader: 70)
         #expect(place(root: false, session: led, unlocks: false, among: led) == .elsewhere)
         #expect(place(session: led, by: 70, unlocks: false, among: led) == .elsewhere)

@@ -12,8 +12,8 @@ import Testing
 
 @testable import latchkey_identity
 
-/// What the server still accepts after each event that ends a part of what a user's machine holds:
-/// the table of the article "Operating servers".
+/// The keys and sessions of a user's machine that the server still accepts after each event: the
+/// table of the article "Operating servers".
 @Suite("Revocations") struct RevocationTests {
     enum Event: CaseIterable {
         case nothing
@@ -22,7 +22,7 @@ import Testing
         case deviceRevoked, enrolmentRevoked, userRevoked
         case userDeleted, passwordChanged
 
-        /// What it ends.
+        /// The keys and sessions that it ends.
         fileprivate var ends: Set<Held> {
             let device: Set<Held> = [.deviceKey, .deviceSession]
             let enrolment: Set<Held> = [.enrolment, .enrolmentSession]

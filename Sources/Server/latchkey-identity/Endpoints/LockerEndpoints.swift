@@ -159,8 +159,8 @@ struct LockerEndpoints: Sendable {
     }
 
     /// POST `…/revoke`: deletes the enrolment and the sessions that easy or background access
-    /// created with it. The device gives up its own keys, so that its user stays logged in. Requires no session, accepts an assertion at any time, and succeeds when
-    /// repeated.
+    /// created with it. The device deletes its own keys, so its user stays logged in. Requires no
+    /// session, accepts an assertion at any time, and succeeds when repeated.
     func revoke(_ request: Request, _ context: IdentityContext) async throws -> Response {
         let id = try context.parameters.require("id")
         let assertion = try await assertion(in: request)
@@ -182,7 +182,7 @@ struct LockerEndpoints: Sendable {
         return session
     }
 
-    /// The assertion in a request without other members.
+    /// The assertion in a request. Other members are ignored.
     private func assertion(in request: Request) async throws -> LockerRequest {
         try LockerRequest(await request.oauthBody(Body.self).assertion)
     }
@@ -229,7 +229,6 @@ struct LockerEndpoints: Sendable {
     private func authenticationAge(of session: Session) -> Double {
         services.clock.timestamp - session.grant.authTime
     }
-
 }
 
 /// The registry and the verifier of the locker's endpoints and grants.
