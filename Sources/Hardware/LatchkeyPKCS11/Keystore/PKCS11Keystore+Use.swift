@@ -341,20 +341,25 @@ final class TokenLocator: Sendable {
 
     /// Runs `body` with the token. A token that was found before and is absent, or not the expected
     /// one, may have been replaced by another one that the URI matches: it is looked for once more.
+    /// So is one without a serial number where the key's token has one: OpenSC shows such a token if
+    /// the card was removed while it was read.
     ///
     /// - Parameter name: The expected token, if any. `body` does not get a different one.
     func withToken<R: Sendable>(
         named name: TokenName? = nil, _ body: (Token) async throws(CryptokiError) -> R
     ) async throws(KeystoreError) -> R {
+        var mayLookAgain = true
         while true {
             let (token, wasKnown) = try await token(named: name)
             let failure: KeystoreError
+            var mayBeUnread = false
             do throws(CryptokiError) {
                 guard let name, !name.fits(token) else { return try await body(token) }
                 try token.information.checkWasRead(
                     by: token.module.profile, withSerial: name.hasSerial)
                 failure = .otherToken(
                     wanted: name, found: token.information, through: token.module)
+                mayBeUnread = name.hasSerial && !token.information.texts.hasSerial
             } catch {
                 failure = KeystoreError(error, profile: token.module.profile)
                 // A token that could not be read is not kept either.
@@ -362,7 +367,8 @@ final class TokenLocator: Sendable {
                 guard error.kind == .tokenAbsent else { throw failure }
             }
             found.withLock { $0 = nil }
-            guard wasKnown else { throw failure }
+            guard wasKnown || mayBeUnread && mayLookAgain else { throw failure }
+            mayLookAgain = wasKnown
         }
     }
 
