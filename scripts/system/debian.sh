@@ -4,9 +4,9 @@
 # it started.
 
 readonly mirror=${LATCHKEY_MIRROR:-http://deb.debian.org/debian}
-# $LATCHKEY_BASE names another system, a tar of its root folder. Its programs run as root on this machine, so use only a tar of a
-# distribution.
-readonly base=${LATCHKEY_BASE:-${XDG_CACHE_HOME:-$HOME/.cache}/latchkey/bookworm.tar}
+# The name of a Debian release.
+readonly debian=${LATCHKEY_DEBIAN:-bookworm}
+readonly base=${XDG_CACHE_HOME:-$HOME/.cache}/latchkey/$debian.tar
 
 skip() {
     printf 'Skipped: %s.\n' "$1"
@@ -31,9 +31,9 @@ clean() {
 trap clean EXIT
 
 if [[ ! -f $base ]]; then
-    printf 'Fetching Debian 12 …\n' >&2
+    printf 'Fetching Debian %s …\n' "$debian" >&2
     mkdir -p -- "$(dirname -- "$base")"
-    debootstrap --force-check-gpg --variant=minbase bookworm "$scratch/base" "$mirror" >"$scratch/log" 2>&1 ||
+    debootstrap --force-check-gpg --variant=minbase "$debian" "$scratch/base" "$mirror" >"$scratch/log" 2>&1 ||
         { tail -n 5 "$scratch/log" >&2 && skip "Debian could not be fetched from $mirror"; }
     tar -C "$scratch/base" -cf "$base.$$" . && mv -- "$base.$$" "$base"
     rm -rf -- "$scratch/base"

@@ -15,24 +15,24 @@ struct AgentConnection {
     private static let messageTimeout: Duration = .seconds(10)
 
     private let descriptor: Int32
-    private let requester: Requester
+    private let client: AgentClient
     private let service: AgentService
     private let connections: OpenConnections
 
     init(
-        _ descriptor: Int32, _ requester: Requester, service: AgentService,
+        _ descriptor: Int32, _ client: AgentClient, service: AgentService,
         among connections: OpenConnections
     ) {
-        (self.descriptor, self.requester) = (descriptor, requester)
+        (self.descriptor, self.client) = (descriptor, client)
         (self.service, self.connections) = (service, connections)
     }
 
     /// Serves until the client closes the connection, or breaks the protocol, or the connection is
     /// closed for another one.
     func serve() {
-        let session = ClientSession(requester)
+        let session = ClientSession(client)
         let other = service.otherAgent.map {
-            OtherAgentConnection($0, client: descriptor, clientProcess: requester.process)
+            OtherAgentConnection($0, client: descriptor, clientProcess: client.process)
         }
         var buffer = FrameBuffer()
         while true {
@@ -133,11 +133,11 @@ struct AgentConnection {
 
 /// The state of one client's connection. Its requests are served one after another.
 final class ClientSession: Sendable {
-    let requester: Requester
+    let client: AgentClient
     let bindings = Mutex(SessionBindings())
     private let ownKeysOnly = Atomic(false)
 
-    init(_ requester: Requester) { self.requester = requester }
+    init(_ client: AgentClient) { self.client = client }
 
     /// Whether the client is an agent that asks for the keys of this agent only.
     var isOfAgent: Bool { ownKeysOnly.load(ordering: .sequentiallyConsistent) }
@@ -145,6 +145,6 @@ final class ClientSession: Sendable {
     func limitToOwnKeys() { ownKeysOnly.store(true, ordering: .sequentiallyConsistent) }
 
     var origin: RequestOrigin {
-        RequestOrigin(process: requester.process, bindings: bindings.withLock(\.self))
+        RequestOrigin(process: client.process, bindings: bindings.withLock(\.self))
     }
 }

@@ -17,14 +17,14 @@ struct AgentServer {
         self.socket = socket
         let connections = OpenConnections()
         server = ConnectionServer(socket, limit: Self.threads, ended: { connections.remove($0) }) {
-            client in
-            guard let requester = Requester(connection: client), requester.user == geteuid() else {
+            connection in
+            guard let client = AgentClient(connection: connection), client.mayUseAgent else {
                 log.warning("refused the connection of another user")
                 return nil
             }
-            guard connections.add(client, of: requester.process) else { return nil }
+            guard connections.add(connection, of: client.process) else { return nil }
             return {
-                AgentConnection(client, requester, service: service, among: connections).serve()
+                AgentConnection(connection, client, service: service, among: connections).serve()
             }
         }
     }

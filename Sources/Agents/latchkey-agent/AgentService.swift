@@ -162,7 +162,7 @@ actor AgentService {
     private func sign(_ data: [UInt8], with key: SSHKeyRecord, _ session: ClientSession) async
         -> AgentAnswer
     {
-        let client = session.requester.description
+        let client = session.client.description
         let bindings = session.bindings.withLock(\.self)
         // The stored record decides before the prompt, and the verified one before the signature.
         guard let use = use(of: key, for: data, bindings, session) else { return .failure }
@@ -194,7 +194,7 @@ actor AgentService {
     /// Names that the server of a request may have.
     private func candidates(for key: SSHKeyRecord, _ session: ClientSession) -> HostNames {
         var names = HostNames()
-        names.add(arguments: session.requester.arguments)
+        names.add(arguments: session.client.arguments)
         for rule in key.settings.destinations {
             for hop in [rule.source, rule.destination] { names.add(hop?.name ?? "") }
         }
@@ -239,7 +239,7 @@ actor AgentService {
             log.notice(
                 "signed",
                 metadata: [
-                    "client": "\(session.requester.description)", "key": "\(key.key.id)",
+                    "client": "\(session.client.description)", "key": "\(key.key.id)",
                     "use": "\(prompt.reason)",
                 ])
             return .signature(SSHPublicKey.encode(signature))

@@ -47,7 +47,7 @@ final class RefusalLog: Sendable {
     func failed(
         _ error: KeystoreError, _ session: ClientSession, _ key: SSHKeyRecord, isShown: Bool
     ) {
-        let operation = error.during("sign for \(session.requester.description)")
+        let operation = error.during("sign for \(session.client.description)")
         write("\(operation) \(error.advice)", session, key, level: .warning)
         guard isShown, error.reason != PINAnswer.userDeclined else { return }
         show("\(error.reason). \(error.advice)", session, key)
@@ -58,7 +58,7 @@ final class RefusalLog: Sendable {
     ) {
         guard !session.origin.isForwarded || logged.withLock({ $0.admit(true, at: .now) })
         else { return }
-        var metadata: Logger.Metadata = ["client": "\(session.requester.description)"]
+        var metadata: Logger.Metadata = ["client": "\(session.client.description)"]
         if let key { metadata["key"] = "\(key.key.id)" }
         log.log(level: level, "\(text)", metadata: metadata)
     }
@@ -68,7 +68,7 @@ final class RefusalLog: Sendable {
             !session.origin.isForwarded || shown.withLock({ $0.admit(true, at: .now) })
         else { return }
         let subject =
-            "The SSH key \(String(quoted: key.name, limit: 40)) for \(session.requester.description)"
+            "The SSH key \(String(quoted: key.name, limit: 40)) for \(session.client.description)"
         Task { await notification.show(Self.title, "\(subject): \(text)") }
     }
 }

@@ -88,7 +88,7 @@ struct PresenceDaemon: ServiceProgram {
         let socket = ListeningSocket.passedDescriptor().map(ListeningSocket.init(owning:))
         // Before any name is looked up.
         let (replacements, replacement) = AsyncStream.makeStream(of: Void.self)
-        try AccountsFile.watch { replacement.finish() }
+        try AccountsWatch.watch { replacement.finish() }
         let authority = try await Self.authority(tcti, directory, log)
         let (ends, end) = AsyncStream.makeStream(of: Void.self)
         let bus = try await Bus.system { end.finish() }
@@ -116,7 +116,7 @@ struct PresenceDaemon: ServiceProgram {
             group.addTask {
                 // The next client starts the service again, which then sees the new accounts.
                 for await _ in replacements {}
-                let isServed = await AccountsFile.isServed {
+                let isServed = await AccountsWatch.isServed {
                     guard await door?.isIdle != false else { return false }
                     return await service.isIdle
                 }

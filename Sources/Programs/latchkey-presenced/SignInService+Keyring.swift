@@ -61,7 +61,8 @@ extension SignInService {
     private func allow(_ user: UInt32, sealedIn record: SignInRecord) async {
         guard let sealed = record.sealed,
             let opensWithPIN = authority.opensWithPIN(Data(sealed), of: user),
-            !Self.allows(authority.signIn(of: user, named: record.name), opensWithPIN)
+            !SignInPermission.allows(
+                authority.signIn(of: user, named: record.name), opensWithPIN: opensWithPIN)
         else { return }
         do throws(KeystoreError) {
             guard
@@ -74,11 +75,6 @@ extension SignInService {
                 "the sign-in was not allowed",
                 metadata: ["uid": "\(user)", "reason": "\(error.reason)"])
         }
-    }
-
-    /// Whether a user may sign in as the record intends: with the PIN, or with a finger alone.
-    private static func allows(_ permission: SignInPermission?, _ opensWithPIN: Bool) -> Bool {
-        opensWithPIN ? permission?.hasPIN == true : permission != nil
     }
 
     /// PAM changed the password. The old copy stays until a sign-in opens the new one.
@@ -119,8 +115,8 @@ extension SignInService {
             let opensWithPIN = record?.provableSeal.flatMap {
                 authority.opensWithPIN(Data($0), of: user)
             }
-            let isAllowed = Self.allows(
-                authority.signIn(of: user, named: name), opensWithPIN != false)
+            let isAllowed = SignInPermission.allows(
+                authority.signIn(of: user, named: name), opensWithPIN: opensWithPIN != false)
             let wrap =
                 switch record?.wraps.first?.isStale {
                 case nil: "absent"

@@ -36,7 +36,7 @@ import Testing
     @Test func `a NUL after a user name does not make it another name`() async throws {
         try await TestServer.run { server in
             let browser = TestBrowser(server: server)
-            for number in 1...LoginForm.maximumFailures + 1 {
+            for number in 1...PasswordAttempts.maximum + 1 {
                 let name = "alice\0\(number)"
                 let answer = try await browser.loginToSettings(name)
                 #expect(answer.status == 400)
@@ -74,7 +74,7 @@ import Testing
         try await TestServer.run { server in
             let browser = TestBrowser(server: server)
             for name in ["alice", "nobody"] {
-                for attempt in 1...LoginForm.maximumFailures {
+                for attempt in 1...PasswordAttempts.maximum {
                     let answer = try await browser.loginToSettings(
                         name, password: "wrong \(attempt)")
                     #expect(answer.status == 403)
@@ -95,7 +95,7 @@ import Testing
             let hint = "https://authgear.com/login_hint?type=user_id&user_id=\(server.bob.id)"
             let pinned = AuthorizationParameters(more: ["login_hint": hint])
             for _ in 1...3 {
-                for _ in 1..<LoginForm.maximumFailures {
+                for _ in 1..<PasswordAttempts.maximum {
                     _ = try await TestBrowser(server: server).loginToSettings(
                         "alice", password: "wrong")
                 }
@@ -110,7 +110,7 @@ import Testing
     @Test func `all spellings of a user name count against that user`() async throws {
         try await TestServer.run { server in
             let spellings = ["alice", "Alice", "ALICE", "aLICE", "alicE"]
-            for number in 0..<LoginForm.maximumFailures {
+            for number in 0..<PasswordAttempts.maximum {
                 let answer = try await TestBrowser(server: server).loginToSettings(
                     spellings[number % spellings.count], password: "wrong")
                 #expect(answer.status == 403)
@@ -128,7 +128,7 @@ import Testing
                 try await server.services.users.add(username: name, password: TestServer.password)
             }
             let browser = TestBrowser(server: server)
-            for _ in 1...LoginForm.maximumFailures {
+            for _ in 1...PasswordAttempts.maximum {
                 _ = try await browser.loginToSettings("\u{212A}ate", password: "wrong")
             }
             #expect(try await browser.loginToSettings("\u{212A}ate").status == 429)

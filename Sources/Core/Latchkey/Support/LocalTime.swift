@@ -10,10 +10,9 @@ package enum LocalTime {
         var seconds = time_t(date.timeIntervalSince1970)
         var parts = tm()
         guard localtime_r(&seconds, &parts) != nil else { return date.formatted(.iso8601) }
-        let text = withUnsafeTemporaryAllocation(of: CChar.self, capacity: 32) { buffer in
-            let count = strftime(buffer.baseAddress, 32, "%Y-%m-%d %H:%M", &parts)
-            return String(decoding: buffer[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        }
+        var buffer = [CChar](repeating: 0, count: 32)
+        let count = strftime(&buffer, buffer.count, "%Y-%m-%d %H:%M", &parts)
+        let text = String(decoding: buffer[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
         return "\(text) (\(distance(date.timeIntervalSince(now))))"
     }
 

@@ -13,16 +13,6 @@ internal import TPM2
 /// Another program can replace the index between two calls. So each call finds the PIN, and compares
 /// it with what it relies on, in one piece of work.
 extension ApprovalAuthority {
-    /// Whether a user can sign in, as the broker recorded it. It uses no command of the TPM.
-    package func signIn(of user: UInt32, named name: String) -> SignInPermission? {
-        let record = store.user(user)
-        guard let signIn = record.signIn, signIn.name == name else { return nil }
-        return SignInPermission(hasPIN: signIn.pin != nil && signIn.pin == record.pin?.publicArea)
-    }
-
-    /// The name of the account whose sign-in is allowed.
-    package func nameOfSignIn(of user: UInt32) -> String? { store.user(user).signIn?.name }
-
     /// Allows the sign-in with a finger, and with the PIN that is set now if the secret is sealed
     /// under it. A secret that is sealed under another PIN allows nothing. The caller has verified
     /// that the user's login password opens the secret.
@@ -185,11 +175,6 @@ extension ApprovalAuthority {
     private static var noPIN: KeystoreError {
         .notFound("the user has no PIN", recovery: "Set one first.")
     }
-}
-
-/// What a user may sign in with, in addition to a finger.
-package struct SignInPermission: Hashable, Sendable {
-    package let hasPIN: Bool
 }
 
 /// A secret that the TPM opens after a user's PIN or the broker's approval for that user.

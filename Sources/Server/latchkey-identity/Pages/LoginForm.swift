@@ -1,15 +1,8 @@
 import Hummingbird
-import LatchkeyPlatform
 import Logging
-import Synchronization
 
 /// The form with a user name and a password, on the authorization and the settings pages.
-///
-/// An attacker can keep a user out with ``maximumFailures`` wrong passwords every five minutes.
 final class LoginForm: Sendable {
-    /// The maximum number of wrong passwords for one user name in five minutes, in this process.
-    static let maximumFailures = 10
-
     /// The reason why a login failed.
     enum Problem: Error {
         case expired
@@ -30,7 +23,7 @@ final class LoginForm: Sendable {
         /// Seconds until the user can try again; nil for at once.
         var retryAfter: Int? {
             switch self {
-            case .throttled: 300
+            case .throttled: Int(PasswordAttempts.period.components.seconds)
             case .busy: PasswordHasher.retryAfter
             default: nil
             }
@@ -49,9 +42,7 @@ final class LoginForm: Sendable {
     }
 
     private let services: IdentityServices
-    /// Only names whose password was checked are stored, so that the time of a check limits their
-    /// number.
-    private let failures = Mutex(RateLimit<String>(maximumFailures, in: .seconds(300)))
+    private let attempts = PasswordAttempts()
 
     init(services: IdentityServices) { self.services = services }
 
@@ -68,19 +59,19 @@ final class LoginForm: Sendable {
         let found = try await services.users.user(named: username)
         let name = User.key(username)
         // Counted before the check, so that parallel attempts do not exceed the limit.
-        guard failures.withLock({ $0.admit(name, at: .now) }) else { return .failure(.throttled) }
+        guard attempts.begin(name) else { return .failure(.throttled) }
         let user: User?
         do {
             user = try await services.users.authenticate(found, password: password)
         } catch is PasswordHasher.Busy {
-            failures.withLock { $0.withdraw(name) }
+            attempts.withdraw(name)
             return .failure(.busy)
         }
         guard let user else {
             context.logger.notice("login failed")
             return .failure(.wrongPassword)
         }
-        failures.withLock { $0.forget(name) }
+        attempts.forget(name)
         guard pinnedUserID == nil || pinnedUserID == user.id else { return .failure(.wrongUser) }
         return .success(user)
     }

@@ -1,10 +1,11 @@
 import FoundationEssentials
+import Glibc
 import Latchkey
 import LatchkeyPlatform
 
-/// The process that connected. The kernel reports user and process ID. The process chooses its
-/// name: it is a hint.
-struct Requester: Hashable, Sendable {
+/// The process that connected to the agent. The kernel reports user and process ID. The process
+/// chooses its name: it is a hint.
+struct AgentClient: Hashable, Sendable {
     let user: UInt32
     let process: Int32
     private let claimedName: String?
@@ -25,6 +26,10 @@ struct Requester: Hashable, Sendable {
             .prefix(Self.maximumArgumentBytes).split(separator: 0).dropFirst()
             .map { String(decoding: $0, as: UTF8.self) } ?? []
     }
+
+    /// Whether the process may use the agent: all processes of the agent's user may, and no others,
+    /// also not root's. Each signature then needs the PIN or finger.
+    var mayUseAgent: Bool { user == geteuid() }
 
     /// For prompts: `“ssh” (process 4711)`.
     var description: String {

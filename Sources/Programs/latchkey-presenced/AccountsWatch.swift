@@ -5,7 +5,7 @@ import LatchkeyPlatform
 /// The file of the machine's accounts. The unit of the service gives it this file alone, so after a
 /// program replaced the file, this process would see the old accounts until its end: for example the
 /// name of a deleted one, whose number another one has.
-enum AccountsFile {
+enum AccountsWatch {
     static let path = "/etc/passwd"
 
     /// Watches the file that this process sees.

@@ -7,7 +7,7 @@ import Testing
 @testable import latchkey_presenced
 
 /// Programs replace the file of the accounts, and the service sees only the file that it has.
-struct AccountsFileTests {
+struct AccountsWatchTests {
     @Test(arguments: ["rename", "link", "move"])
     func `a replaced file is noticed`(_ way: String) async throws {
         let directory = try TemporaryDirectory()
@@ -17,7 +17,7 @@ struct AccountsFileTests {
         )
         for path in [file, new] { try Data("x".utf8).write(to: URL(filePath: path)) }
         let (events, event) = AsyncStream.makeStream(of: Void.self)
-        try AccountsFile.watch(file) { event.finish() }
+        try AccountsWatch.watch(file) { event.finish() }
         switch way {
         // vipw keeps the old file.
         case "link": #expect(link(file, old) == 0)
@@ -38,13 +38,13 @@ struct AccountsFileTests {
         defer { close(descriptor) }
         #expect(unlink(file) == 0)
         let (events, event) = AsyncStream.makeStream(of: Void.self)
-        try AccountsFile.watch("/proc/self/fd/\(descriptor)") { event.finish() }
+        try AccountsWatch.watch("/proc/self/fd/\(descriptor)") { event.finish() }
         for await _ in events {}
     }
 
     @Test func `the wait for open requests has a limit`() async {
         var count = 0
-        let isServed = await AccountsFile.isServed(
+        let isServed = await AccountsWatch.isServed(
             within: .milliseconds(20), every: .milliseconds(1)
         ) {
             count += 1
