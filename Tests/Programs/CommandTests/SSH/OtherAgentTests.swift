@@ -259,7 +259,7 @@ struct OtherAgentTests {
                 message = base64.b64decode(sys.argv[2])
                 agent.sendall(struct.pack(">I", len(message)) + message)
                 """
-            let message = Data(AgentClient.commit(with: [1, 2, 3])).base64EncodedString()
+            let message = Data(RawAgentClient.commit(with: [1, 2, 3])).base64EncodedString()
             let client = try RunningProgram(
                 URL(filePath: "/usr/bin/env"), ["python3", "-c", script, agent.socket, message])
             #expect(await client.output { $0.contains("listed") } == "listed\n")
@@ -318,9 +318,9 @@ struct OtherAgentTests {
                 #expect(try await isSigned(one, key))
                 #expect(two.prompts.count == 1)
                 // A key that no agent has comes back as a refusal, at once.
-                let answer = await (try AgentClient(one.socket)).request(
-                    AgentClient.commit(with: [1, 2, 3]))
-                #expect(answer == AgentClient.failure)
+                let answer = await (try RawAgentClient(one.socket)).request(
+                    RawAgentClient.commit(with: [1, 2, 3]))
+                #expect(answer == RawAgentClient.failure)
             }
         }
         #expect(!log.contains("did not answer in time"), "\(log)")
@@ -347,9 +347,9 @@ struct OtherAgentTests {
                             "one", "two",
                         ])
                     // A key that no agent has comes back as a refusal.
-                    let answer = await (try AgentClient(one.socket)).request(
-                        AgentClient.commit(with: [1, 2, 3]))
-                    #expect(answer == AgentClient.failure)
+                    let answer = await (try RawAgentClient(one.socket)).request(
+                        RawAgentClient.commit(with: [1, 2, 3]))
+                    #expect(answer == RawAgentClient.failure)
                 }
             }
         }

@@ -211,8 +211,8 @@ struct SSHAgentProcessTests {
         for round in 0..<8 {
             let agent = try await SSHAgent(machine)
             // With and without a connection.
-            let client = round.isMultiple(of: 2) ? try AgentClient(agent.socket) : nil
-            if let client { #expect(await client.request(AgentClient.list)?.first == 12) }
+            let client = round.isMultiple(of: 2) ? try RawAgentClient(agent.socket) : nil
+            if let client { #expect(await client.request(RawAgentClient.list)?.first == 12) }
             await agent.stop()
             #expect(access(agent.socket, F_OK) != 0)
         }

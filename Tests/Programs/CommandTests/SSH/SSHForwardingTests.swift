@@ -43,15 +43,15 @@ struct SSHForwardingTests {
                 let known = try String(contentsOfFile: hosts, encoding: .utf8)
                 try Data((known + own.line("forwarder")).utf8).write(to: URL(filePath: hosts))
                 // A session with another server, bound with the forwarder's own host key.
-                let client = try AgentClient(socket)
-                #expect(try await client.request(own.bind(Self.session)) == AgentClient.success)
-                let plain = AgentClient.login(Self.session, with: key)
-                #expect(await client.request(plain) == AgentClient.failure)
-                let other = AgentClient.login(
+                let client = try RawAgentClient(socket)
+                #expect(try await client.request(own.bind(Self.session)) == RawAgentClient.success)
+                let plain = RawAgentClient.login(Self.session, with: key)
+                #expect(await client.request(plain) == RawAgentClient.failure)
+                let other = RawAgentClient.login(
                     Self.session, with: key, boundTo: ForwarderKey().blob)
-                #expect(await client.request(other) == AgentClient.failure)
+                #expect(await client.request(other) == RawAgentClient.failure)
                 #expect(agent.prompts.isEmpty)
-                let bound = AgentClient.login(Self.session, with: key, boundTo: own.blob)
+                let bound = RawAgentClient.login(Self.session, with: key, boundTo: own.blob)
                 #expect(await client.request(bound)?.first == 14, "the control")
                 let prompt = try #require(agent.prompts.first)
                 #expect(
@@ -69,10 +69,10 @@ struct SSHForwardingTests {
             let (key, own) = (try blob(await agent.createKey()), ForwarderKey())
             try await agent.withForwarding { socket in
                 // Such a key is not listed there, but a server can know it.
-                let client = try AgentClient(socket)
-                #expect(try await client.request(own.bind(Self.session)) == AgentClient.success)
-                let login = AgentClient.login(Self.session, with: key, boundTo: own.blob)
-                #expect(await client.request(login) == AgentClient.failure)
+                let client = try RawAgentClient(socket)
+                #expect(try await client.request(own.bind(Self.session)) == RawAgentClient.success)
+                let login = RawAgentClient.login(Self.session, with: key, boundTo: own.blob)
+                #expect(await client.request(login) == RawAgentClient.failure)
                 #expect(agent.prompts.isEmpty)
                 try await allowForwarding(agent)
                 #expect(await client.request(login)?.first == 14, "the control")
@@ -88,9 +88,9 @@ struct SSHForwardingTests {
             let hosts = agent.directory.path(of: "known_hosts")
             try Data(own.line("forwarder").utf8).write(to: URL(filePath: hosts))
             // As through a client that forwards the agent without saying so.
-            let client = try AgentClient(agent.socket)
-            #expect(try await client.request(own.bind(Self.session)) == AgentClient.success)
-            let plain = AgentClient.login(Self.session, with: key)
+            let client = try RawAgentClient(agent.socket)
+            #expect(try await client.request(own.bind(Self.session)) == RawAgentClient.success)
+            let plain = RawAgentClient.login(Self.session, with: key)
             #expect(await client.request(plain)?.first == 14)
             let prompt = try #require(agent.prompts.first)
             #expect(prompt.contains("log in to “forwarder” (named by the program only) as “ada”"))
@@ -100,15 +100,15 @@ struct SSHForwardingTests {
     @Test func `after a binding that cannot be read, the connection signs nothing`() async throws {
         try await SSHAgent.withRunning(machine()) { agent in
             let key = try blob(await agent.createKey())
-            let client = try AgentClient(agent.socket)
+            let client = try RawAgentClient(agent.socket)
             let bind = try ForwarderKey().bind(Self.session)
-            #expect(await client.request(bind + [0]) == AgentClient.failure)
+            #expect(await client.request(bind + [0]) == RawAgentClient.failure)
             #expect(
-                await client.request(AgentClient.login(Self.session, with: key))
-                    == AgentClient.failure)
+                await client.request(RawAgentClient.login(Self.session, with: key))
+                    == RawAgentClient.failure)
             #expect(agent.prompts.isEmpty)
-            let other = try AgentClient(agent.socket)
-            #expect(await other.request(AgentClient.login(Self.session, with: key))?.first == 14)
+            let other = try RawAgentClient(agent.socket)
+            #expect(await other.request(RawAgentClient.login(Self.session, with: key))?.first == 14)
         }
     }
 
@@ -121,9 +121,10 @@ struct SSHForwardingTests {
             let key = try blob(path)
             try await agent.withForwarding { socket in
                 for _ in 0..<25 {
-                    let client = try AgentClient(socket)
+                    let client = try RawAgentClient(socket)
                     #expect(
-                        await client.request(AgentClient.commit(with: key)) == AgentClient.failure)
+                        await client.request(RawAgentClient.commit(with: key))
+                            == RawAgentClient.failure)
                 }
                 #expect(agent.prompts.count == 1)
                 #expect(agent.prompts[0].contains("asked from the server “near”"))
@@ -141,11 +142,13 @@ struct SSHForwardingTests {
             let key = try blob(path)
             // A client that forwards the agent without saying so: the server binds with new keys.
             for number in 0..<10 {
-                let client = try AgentClient(agent.socket)
+                let client = try RawAgentClient(agent.socket)
                 let session = [UInt8](repeating: UInt8(number), count: 32)
                 let bind = try ForwarderKey().bind(session, isForwarding: true)
-                #expect(await client.request(bind) == AgentClient.success)
-                #expect(await client.request(AgentClient.commit(with: key)) == AgentClient.failure)
+                #expect(await client.request(bind) == RawAgentClient.success)
+                #expect(
+                    await client.request(RawAgentClient.commit(with: key)) == RawAgentClient.failure
+                )
             }
             #expect(agent.prompts.count == 1)
             #expect(try await signsLocally(agent, path))
@@ -158,15 +161,16 @@ struct SSHForwardingTests {
             try await allowForwarding(agent)
             let key = try blob(path)
             try await agent.withForwarding { socket in
-                var client: AgentClient? = try AgentClient(socket)
-                client?.send(AgentClient.commit(with: key))
+                var client: RawAgentClient? = try RawAgentClient(socket)
+                client?.send(RawAgentClient.commit(with: key))
                 #expect(await poll { agent.prompts.count == 1 })
                 client = nil
                 // Until the agent has noticed the end, the request waits; then it is refused.
                 for _ in 0..<5 {
-                    let next = try AgentClient(socket)
+                    let next = try RawAgentClient(socket)
                     #expect(
-                        await next.request(AgentClient.commit(with: key)) == AgentClient.failure)
+                        await next.request(RawAgentClient.commit(with: key))
+                            == RawAgentClient.failure)
                 }
                 #expect(agent.prompts.count == 1)
             }
@@ -180,14 +184,14 @@ struct SSHForwardingTests {
             try await allowForwarding(agent)
             let key = try blob(path)
             try await agent.withForwarding { socket in
-                let first = try AgentClient(socket)
-                first.send(AgentClient.commit(with: key))
+                let first = try RawAgentClient(socket)
+                first.send(RawAgentClient.commit(with: key))
                 #expect(await poll { agent.prompts.count == 1 })
-                let others = try (0..<33).map { _ in try AgentClient(socket) }
-                for client in others { client.send(AgentClient.commit(with: key)) }
+                let others = try (0..<33).map { _ in try RawAgentClient(socket) }
+                for client in others { client.send(RawAgentClient.commit(with: key)) }
                 #expect(try await signsLocally(agent, local))
                 #expect(agent.prompts[1].contains("with the SSH key “local”"))
-                #expect(await first.answer() == AgentClient.failure, "its prompt was closed")
+                #expect(await first.answer() == RawAgentClient.failure, "its prompt was closed")
                 #expect(try await signsLocally(agent, local))
                 withExtendedLifetime(others) {}
             }
@@ -201,20 +205,20 @@ struct SSHForwardingTests {
             let path = try await agent.createKey()
             try await allowForwarding(agent)
             try await agent.withForwarding { socket in
-                var channels: [AgentClient] = []
+                var channels: [RawAgentClient] = []
                 for number in 0..<100 {
-                    channels.append(try AgentClient(socket))
+                    channels.append(try RawAgentClient(socket))
                     // Some stop within a message, some have had an answer.
                     if number % 3 == 1 { channels.last?.sendRaw([0, 0, 0, 9, 13]) }
                     if number % 3 == 2 {
-                        #expect(await channels.last?.request(AgentClient.list)?.first == 12)
+                        #expect(await channels.last?.request(RawAgentClient.list)?.first == 12)
                     }
                 }
                 let listed = try await agent.client("timeout", ["20", "ssh-add", "-l"])
                 #expect(listed.status == 0, "\(listed.errors)")
                 #expect(try await signsLocally(agent, path))
-                let last = try AgentClient(socket)
-                #expect(await last.request(AgentClient.list)?.first == 12)
+                let last = try RawAgentClient(socket)
+                #expect(await last.request(RawAgentClient.list)?.first == 12)
                 // The oldest ones were closed.
                 #expect(await channels[0].answer() == nil)
                 withExtendedLifetime(channels) {}
@@ -225,11 +229,11 @@ struct SSHForwardingTests {
     @Test func `idle connections of a local program do not stop others`() async throws {
         try await SSHAgent.withRunning(machine()) { agent in
             _ = try await agent.createKey()
-            let clients = try (0..<200).map { _ in try AgentClient(agent.socket) }
+            let clients = try (0..<200).map { _ in try RawAgentClient(agent.socket) }
             let listed = try await agent.client("timeout", ["20", "ssh-add", "-l"])
             #expect(listed.status == 0, "\(listed.errors)")
             #expect(await clients[0].answer() == nil)
-            #expect(await clients[199].request(AgentClient.list)?.first == 12)
+            #expect(await clients[199].request(RawAgentClient.list)?.first == 12)
         }
     }
 
@@ -257,14 +261,14 @@ struct SSHForwardingTests {
                     #expect(isSigned)
                 }
                 func remote() async throws {
-                    let client = try AgentClient(socket)
-                    let answer = await client.request(AgentClient.commit(with: key))
+                    let client = try RawAgentClient(socket)
+                    let answer = await client.request(RawAgentClient.commit(with: key))
                     #expect(answer?.first == 14)
                 }
                 func unknown() async throws {
                     let data = Array("anything".utf8)
-                    let client = try AgentClient(agent.socket)
-                    let answer = await client.request(AgentClient.signature(of: data, with: key))
+                    let client = try RawAgentClient(agent.socket)
+                    let answer = await client.request(RawAgentClient.signature(of: data, with: key))
                     #expect(answer?.first == 14)
                 }
                 try await expectPrompts(1, local)

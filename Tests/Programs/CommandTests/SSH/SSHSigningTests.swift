@@ -159,7 +159,7 @@ struct SSHSigningTests {
             let id = try await machine.run("key", "show", "work", "--json").json()["id"]?.string
             try store(
                 machine, "ssh.key.\(try #require(id))", attributes: #"{"newer":"1"}"#)
-            let client = try AgentClient(agent.socket)
+            let client = try RawAgentClient(agent.socket)
             for _ in 0..<200 { #expect(await client.request([11]) != nil) }
         }
         let lines = log.split(separator: "\n").filter { $0.contains("warning") }

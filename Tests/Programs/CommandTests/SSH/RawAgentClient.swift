@@ -7,7 +7,7 @@ import LatchkeyTestSupport
 import Testing
 
 /// A client of an agent that sends any messages, such as a server to which ssh forwards the agent.
-final class AgentClient: Sendable {
+final class RawAgentClient: Sendable {
     private let descriptor: Int32
 
     /// The time that one answer may take.
