@@ -92,7 +92,7 @@ public struct TPMKeystore: RevokingKeystore, AttestingKeystore {
             }
             return KeystoreCapabilities(
                 device: identity.description, root: identity.isSimulated ? .swtpm : .tpm,
-                requirements: Set(AccessPolicy.Requirement.allCases), canAttest: true,
+                requirements: PresenceProtection.requirements, canAttest: true,
                 sealsRevocably: isOwnerOpen)
         } catch { throw error.during("read the state of the TPM") }
     }

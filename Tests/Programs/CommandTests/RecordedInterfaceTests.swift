@@ -9,6 +9,9 @@ import Testing
 /// adds lines, or fields to a line; it removes and renames none.
 @Suite(.timeLimit(.minutes(15)))
 struct RecordedInterfaceTests {
+    private static let root = FilePath(#filePath).removingLastComponent().removingLastComponent()
+        .removingLastComponent().removingLastComponent()
+
     private static func lines(of record: String) throws -> [String] {
         let path = FilePath(#filePath).removingLastComponent().appending("Golden/\(record)")
         return try String(contentsOfFile: path.string, encoding: .utf8).split(separator: "\n").map(
@@ -94,7 +97,22 @@ struct RecordedInterfaceTests {
             lines +=
                 [page.name] + (page.isGroup ? page.lines : page.lines.subtracting(shared)).sorted()
         }
-        #expect(lines == (try Self.lines(of: "commands.txt")))
+        let recorded = try Self.lines(of: "commands.txt")
+        for change in lines.difference(from: recorded) {
+            switch change {
+            case .insert(_, let line, _): Issue.record("commands.txt lacks the line ‘\(line)’")
+            case .remove(_, let line, _): Issue.record("no command has the line ‘\(line)’")
+            }
+        }
+        let manual = try String(
+            contentsOf: URL(filePath: "\(Self.root)/packaging/man/latchkey.1"), encoding: .utf8)
+        for command in commands {
+            let words = command.name.split(separator: " ").dropFirst().joined(separator: " ")
+            let entry = "\n.It Cm \(words)"
+            #expect(
+                manual.contains(entry + " ") || manual.contains(entry + "\n"),
+                "the man page has no entry of ‘\(command.name)’")
+        }
     }
 
     /// The check of a mistyped command knows which options before it have a value.

@@ -178,12 +178,22 @@ extension PresenceProtection.Finger {
 }
 
 extension PresenceProtection {
+    /// The requirements that have branches below. A new one is offered for keys in a TPM only once it
+    /// is in this list.
+    static let requirements: Set<AccessPolicy.Requirement> = [
+        .none, .pin, .userPresence, .biometryAny, .biometryCurrentSet,
+    ]
+
     /// Creates the protection of a new object that is not revocable.
     ///
     /// - Parameter terms: The broker's terms. Nil without a broker, which a policy with a
     ///   fingerprint requires.
-    /// - Throws: ``TPMError`` of kind `malformed` for terms that are not valid.
+    /// - Throws: ``TPMError`` of kind `malformed` for terms that are not valid, and `unsupported` for a
+    ///   policy that is not in ``requirements``.
     init(_ terms: PresenceTerms?, for policy: AccessPolicy) throws(TPMError) {
+        guard Self.requirements.contains(policy.requirement) else {
+            throw .unsupported("the policy has no branches")
+        }
         var finger: Finger?
         if policy.hasFinger, let terms { finger = try Finger(terms, for: policy) }
         guard policy.hasPIN else {
