@@ -29,6 +29,12 @@ struct PresenceDaemon: ServiceProgram {
         help: ArgumentHelp("The directory where fprintd stores fingerprints.", valueName: "dir"))
     var prints = EnrolledPrints.defaultDirectory
 
+    @Option(
+        help: ArgumentHelp(
+            "Multiply other time limits, for tests on a busy machine.", valueName: "factor",
+            visibility: .hidden))
+    var patience = 1
+
     @Flag(
         help:
             "Print the Name of the running service's approval key, 68 hexadecimal digits, for a server that lists it."
@@ -38,6 +44,9 @@ struct PresenceDaemon: ServiceProgram {
     func validate() throws {
         guard (1...25).contains(timeLimit) else {
             throw ValidationError("The time limit is 1 to 25 seconds.")
+        }
+        guard (1...100).contains(patience) else {
+            throw ValidationError("The factor is 1 to 100.")
         }
     }
 
@@ -94,13 +103,13 @@ struct PresenceDaemon: ServiceProgram {
         let bus = try await Bus.system { end.finish() }
         let service = PresenceService(
             bus: bus, authority: authority, prints: EnrolledPrints(directory: prints),
-            timeLimit: .seconds(timeLimit), log: log)
+            timeLimit: .seconds(timeLimit), patience: patience, log: log)
         let door = try socket.map { (socket) throws(KeystoreError) in
             try SignInDoor(
                 socket,
                 SignInService(
                     bus: bus, authority: authority, presence: service, stateDirectory: directory,
-                    log: log))
+                    patience: patience, log: log))
         }
         defer { withExtendedLifetime(door) {} }
         // The end of the bus or of the service, or a signal, ends both.

@@ -63,7 +63,7 @@ extension PresenceService {
         let signIn = SignIn(outcome: outcome, program: program, onTouch: onTouch)
         pending[id] = Pending(
             entry: entry, goal: .signIn(signIn), requester: requester,
-            arrival: .now, limit: Self.signInLimit)
+            arrival: .now, limit: Self.signInLimit * patience)
         await perform(queue.enqueue(entry))
         let answer = await withTaskCancellationHandler {
             await outcomes.first { _ in true }

@@ -71,6 +71,8 @@ actor PresenceService {
     let reader: FingerprintReader
     let prints: EnrolledPrints
     let timeLimit: Duration
+    /// The factor of other time limits.
+    let patience: Int
     let log: Logger
 
     var queue = ApprovalQueue()
@@ -100,14 +102,14 @@ actor PresenceService {
 
     init(
         bus: Bus, authority: ApprovalAuthority, prints: EnrolledPrints, timeLimit: Duration,
-        log: Logger
+        patience: Int, log: Logger
     ) {
         self.bus = bus
         self.authority = authority
         reader = FingerprintReader(bus: bus)
         self.prints = prints
         self.timeLimit = min(timeLimit, Self.longestWait)
-        self.log = log
+        (self.patience, self.log) = (patience, log)
     }
 
     /// Serves until the connection to the bus ends or the task is cancelled.

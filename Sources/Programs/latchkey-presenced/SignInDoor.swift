@@ -108,7 +108,9 @@ struct SignInConnection {
     let open: OpenSignIns
 
     func serve() {
-        guard let line = read(SignInRequest.maximumLength, within: Self.requestLimit),
+        guard
+            let line = read(
+                SignInRequest.maximumLength, within: Self.requestLimit * service.patience),
             let (user, request) = SignInRequest.read(line)
         else { return }
         serve(request, for: user)

@@ -15,7 +15,9 @@ import Logging
 /// login password.
 actor SignInService {
     /// The time until the first answer. PAM waits one second.
-    private static let firstAnswer: Duration = .milliseconds(700)
+    private let firstAnswer: Duration
+    /// The factor of time limits.
+    let patience: Int
 
     let authority: ApprovalAuthority
     let records: SignInRecordStore
@@ -38,7 +40,7 @@ actor SignInService {
     private var byTarget = RateLimit<Target>(30, in: .seconds(60))
     private var passwords = RateLimit<Target>(6, in: .seconds(60))
     /// Since the last finger that matched: a program must not keep the reader.
-    private var fingers = RateLimit<Target>(3, in: .seconds(60))
+    private var fingers: RateLimit<Target>
 
     /// Another user's requests about a target must not use up root's.
     private struct Target: Hashable {
@@ -73,7 +75,7 @@ actor SignInService {
     /// - Throws: ``KeystoreError`` if the directory of the records cannot be created.
     init(
         bus: Bus, authority: ApprovalAuthority, presence: PresenceService, stateDirectory: String,
-        log: Logger
+        patience: Int, log: Logger
     ) throws(KeystoreError) {
         let directory = "\(stateDirectory)/login"
         guard mkdir(directory, 0o700) == 0 || errno == EEXIST else {
@@ -85,6 +87,9 @@ actor SignInService {
         records = SignInRecordStore(directory: directory)
         (self.bus, self.authority, self.presence, self.log) = (bus, authority, presence, log)
         isNamed = { Account.name(of: $0) != nil }
+        self.patience = patience
+        firstAnswer = .milliseconds(700) * patience
+        fingers = RateLimit(3, in: .seconds(60) * patience)
     }
 
     // MARK: Limits
@@ -119,7 +124,7 @@ actor SignInService {
             return refusal
         }
         let (bus, presence) = (bus, presence)
-        let deadline = ContinuousClock.now + Self.firstAnswer
+        let deadline = ContinuousClock.now + firstAnswer
         let place = await place(of: peer, for: user, in: program)
         guard place != .elsewhere,
             peer.user != 0 || byTarget.admit(Target(user: user, isByRoot: true), at: .now)
@@ -140,7 +145,7 @@ actor SignInService {
         of peer: PeerCredentials, for user: UInt32, in program: Program?
     ) async -> SignInPlace {
         let bus = bus
-        return await Self.answer(within: Self.firstAnswer, or: .elsewhere) {
+        return await Self.answer(within: firstAnswer, or: .elsewhere) {
             await SignInPlace.of(peer, for: user, on: bus, unlocks: program != nil)
         }
     }

@@ -55,7 +55,7 @@
 #endif
 #define FIRST (900 + 100 * LATCHKEY_PATIENCE)
 #define TPM (10000 * LATCHKEY_PATIENCE)
-#define FINGER 14000
+#define FINGER (14000 * LATCHKEY_PATIENCE)
 #define SCRYPT (3000 * LATCHKEY_PATIENCE)
 #define HASH (10000 * LATCHKEY_PATIENCE) /* a second one of the password, after that of pam_unix */
 #define OPENING (2000 * LATCHKEY_PATIENCE)

@@ -236,7 +236,7 @@ struct FingerSignInTests {
             let client = try await Self.waiting(in: scene)
             try await reader.present(.finger("mine"))
             #expect(await client.remainder().output.contains("then b'yes"))
-            #expect(await other.remainder().errors.contains("Declined"))
+            #expect(await other.remainder().errors.contains("the request was cancelled"))
         }
     }
 

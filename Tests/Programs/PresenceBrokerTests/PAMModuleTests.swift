@@ -116,7 +116,7 @@ struct PAMModuleTests {
                 pamtester one lab authenticate
             """,
         ])
-        #expect(await poll { service.lines.count == 1 })
+        #expect(await poll { service.ended == 1 })
         #expect(FileManager.default.createFile(atPath: typing, contents: nil))
         let (isSuccess, text) = try await (outcome.isSuccess, outcome.text)
         #expect(isSuccess, "\(text)")
@@ -181,11 +181,13 @@ struct PAMModuleTests {
         let secret = String(repeating: "c7", count: 32)
         let service = try FakeSignInService(scene) { line in
             if line.hasPrefix("auth 6102") { return [.answer("none"), .close] }
-            if line.hasPrefix("auth") { return [.pause(1600), .answer("none"), .close] }
+            if line.hasPrefix("auth") { return [.pause(11_500), .answer("none"), .close] }
             if line.hasPrefix("learned 6102") {
                 return [.answer("wait gnome"), .answer("secret gnome aabb"), .close]
             }
-            return [.pause(1600), .answer("wait gnome"), .answer("secret gnome \(secret)"), .close]
+            return [
+                .pause(11_500), .answer("wait gnome"), .answer("secret gnome \(secret)"), .close,
+            ]
         }
         let slow = try await scene.signIn(typing: PAMScene.password, then: ["open_session"])
         #expect(slow.isSuccess, "\(slow.text)")

@@ -61,7 +61,7 @@ struct ReplacedAccountsTests {
         try await Self.with { scene, accounts in
             await scene.broker.stop()
             #expect(FileManager.default.createFile(atPath: accounts.early, contents: nil))
-            try await scene.broker.start()
+            try await scene.broker.start(isShortLived: true)
             #expect(await scene.broker.waitForEnd() == 0)
         }
     }

@@ -288,7 +288,7 @@ struct SignInAttackTests {
             import selectors, socket, sys
             ready = selectors.DefaultSelector()
             for n, line in enumerate(sys.argv[2:]):
-                s = socket.socket(socket.AF_UNIX); s.settimeout(60); s.connect(sys.argv[1])
+                s = socket.socket(socket.AF_UNIX); s.settimeout(300); s.connect(sys.argv[1])
                 s.sendall(line.encode() + b"\\n")
                 ready.register(s, selectors.EVENT_READ, (n, s.makefile("rb", buffering=0)))
             while ready.get_map():

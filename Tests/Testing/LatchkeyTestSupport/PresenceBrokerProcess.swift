@@ -39,11 +39,12 @@ package actor PresenceBrokerProcess {
     /// - Parameters:
     ///   - prints: The directory of fprintd's files, or nil if the broker may not read them.
     ///   - socket: The path of a socket that the broker gets as from systemd; nil for none.
+    ///   - patience: The factor of the time limits that are not for the user.
     ///   - user: The broker's UID, with `CAP_DAC_READ_SEARCH` as the only capability, as in its
     ///     unit; needs root. nil for the user that runs the tests.
     package init(
         _ program: URL, tcti: String, busAddress: String, timeLimit: Int = longestTimeLimit,
-        prints: String? = nil, socket: String? = nil,
+        prints: String? = nil, socket: String? = nil, patience: Int = 20,
         as user: UInt32? = nil
     ) async throws {
         self.program = program
@@ -53,7 +54,10 @@ package actor PresenceBrokerProcess {
             "DBUS_SYSTEM_BUS_ADDRESS=\(busAddress)", "LATCHKEY_TCTI=\(tcti)",
             "STATE_DIRECTORY=\(stateDirectory.path)", "TSS2_LOG=all+NONE",
         ]
-        arguments = ["--time-limit", "\(timeLimit)", "--prints", prints ?? "/nowhere"]
+        arguments = [
+            "--time-limit", "\(timeLimit)", "--prints", prints ?? "/nowhere", "--patience",
+            "\(patience)",
+        ]
         listener = socket.map { ["/usr/bin/python3", "-c", Self.listening, $0] } ?? []
         if let user {
             chown(stateDirectory.path, user, user)
@@ -97,12 +101,15 @@ package actor PresenceBrokerProcess {
     package var processIdentifier: Int32? { process?.id }
 
     /// Starts the broker with its earlier state, and waits until it owns its bus name.
-    package func start() async throws {
+    ///
+    /// - Parameter isShortLived: Whether it may end before that; then this does not wait.
+    package func start(isShortLived: Bool = false) async throws {
         guard process == nil else { return }
         let process = try RunningProgram(
             URL(filePath: "/usr/bin/env"),
             environment + listener + privileges + [program.path] + arguments)
         self.process = process
+        guard !isShortLived else { return }
         let waiting = try RunningProgram(
             URL(filePath: "/usr/bin/gdbus"),
             [

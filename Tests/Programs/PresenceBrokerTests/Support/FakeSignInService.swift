@@ -39,11 +39,14 @@ final class FakeSignInService: Sendable {
 
     private let log: Log
 
+    /// The number of connections that it ended.
+    var ended: Int { log.ended.withLock { $0 } }
     /// The lines of all clients.
     var lines: [String] { log.lines.withLock { $0 } }
 
     private final class Log: Sendable {
         let lines = Mutex<[String]>([])
+        let ended = Mutex(0)
     }
 
     private static func serve(
@@ -55,7 +58,10 @@ final class FakeSignInService: Sendable {
                 switch step {
                 case .answer(let text): send("\(text)\n", connection)
                 case .raw(let text): send(text, connection)
-                case .close: return
+                case .close:
+                    // Also for a copy of the descriptor in a child of another test.
+                    shutdown(connection, Int32(SHUT_RDWR))
+                    return log.ended.withLock { $0 += 1 }
                 case .hang: _ = read(connection)
                 case .pause(let time): usleep(time * 1000)
                 }

@@ -33,7 +33,7 @@ struct PAMScene {
     /// Runs a program in the namespace.
     ///
     /// - Parameter input: Each line answers a prompt.
-    func run(_ program: [String], input: [String] = [], within limit: Int = 60) async throws
+    func run(_ program: [String], input: [String] = [], within limit: Int = 180) async throws
         -> SystemProgram.Outcome
     {
         let text = input.map { "\($0)\n" }.joined()
@@ -164,7 +164,7 @@ struct PAMScene {
             compile.executableURL = URL(filePath: "/usr/bin/env")
             compile.arguments = [
                 "cc", "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared",
-                "-Wl,-z,defs", "-DLATCHKEY_PATIENCE=20",
+                "-Wl,-z,defs", "-DLATCHKEY_PATIENCE=200",
                 #"-DLATCHKEY_HELPER="/run/latchkey/helper""#, "-o", module, source,
                 "-lpam",
             ]

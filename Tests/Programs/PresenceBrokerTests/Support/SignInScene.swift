@@ -25,10 +25,12 @@ struct SignInScene {
     let broker: PresenceBrokerProcess
     private let address: String
 
-    /// - Parameter busAddress: The bus of a fingerprint reader; nil for one without fprintd.
+    /// - Parameters:
+    ///   - busAddress: The bus of a fingerprint reader; nil for one without fprintd.
+    ///   - patience: See ``PresenceBrokerProcess``.
     static func with(
         busAddress: String? = nil, prints: String? = nil,
-        program: URL = BrokerScene.program,
+        program: URL = BrokerScene.program, patience: Int = 20,
         _ body: (SignInScene) async throws -> Void
     ) async throws {
         let tpm = try SoftwareTPM.current
@@ -46,7 +48,7 @@ struct SignInScene {
                 let pam = try PAMScene()
                 let broker = try await PresenceBrokerProcess(
                     program, tcti: tpm.tcti, busAddress: address, prints: prints,
-                    socket: pam.socket)
+                    socket: pam.socket, patience: patience)
                 let scene = SignInScene(pam: pam, broker: broker, address: address)
                 do {
                     try await scene.prepare()
@@ -195,6 +197,31 @@ struct SignInScene {
         #expect(given == answers, comment, sourceLocation: sourceLocation)
     }
 
+    /// Sends a line again and again, each time on a connection of its own, from one process: each
+    /// program that starts would take time of the service's limits.
+    ///
+    /// - Returns: The answers; empty for a request that was refused.
+    func repeated(_ line: String, times: Int, as user: UInt32? = nil) async throws -> [String] {
+        let script = """
+            import socket, sys
+            for n in range(int(sys.argv[3])):
+                s = socket.socket(socket.AF_UNIX); s.settimeout(300); s.connect(sys.argv[1])
+                f = s.makefile("rwb", buffering=0)
+                try: f.write(sys.argv[2].encode() + b"\\n"); print(f.readline().decode().rstrip("\\n"))
+                except (BrokenPipeError, ConnectionResetError): print()
+                # The service no longer counts the connection.
+                try: s.shutdown(socket.SHUT_WR); s.recv(1)
+                except OSError: pass
+            """
+        let drop =
+            user.map { ["setpriv", "--reuid=\($0)", "--regid=\($0)", "--clear-groups"] } ?? []
+        let result = try await HelperProgram.run(
+            "env",
+            drop + ["/usr/bin/python3", "-c", script, pam.socket, Self.complete(line), "\(times)"])
+        return result.text.split(separator: "\n", omittingEmptySubsequences: false).dropLast()
+            .map(String.init)
+    }
+
     /// A line with what the module adds: the name of the account, and that the password is checked.
     static func complete(_ line: String, named name: String? = nil) -> String {
         var words = line.split(separator: " ", omittingEmptySubsequences: false).map(String.init)
@@ -215,7 +242,7 @@ struct SignInScene {
         }
         let script = """
             import socket, subprocess, sys
-            s = socket.socket(socket.AF_UNIX); s.settimeout(60); s.connect(sys.argv[1])
+            s = socket.socket(socket.AF_UNIX); s.settimeout(300); s.connect(sys.argv[1])
             f = s.makefile("rwb", buffering=0)
             try:
                 for line in sys.argv[2:]:
