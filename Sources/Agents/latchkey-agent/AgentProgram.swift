@@ -41,6 +41,12 @@ struct AgentProgram: ServiceProgram {
             """, valueName: "path"))
     var agentSocket: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "The time for an answer of the other agent, longer for tests on a busy machine.",
+            valueName: "seconds", visibility: .hidden))
+    var agentLimit: UInt16 = 2
+
     @OptionGroup var options: ProgramOptions
 
     var isVerbose: Bool { options.verbose }
@@ -103,16 +109,18 @@ struct AgentProgram: ServiceProgram {
         _ settings: ProgramSettings, _ environment: [String: String],
         besides listener: ListeningSocket, _ log: Logger, _ refusals: RefusalLog
     ) throws(KeystoreError) -> OtherAgent? {
+        func agent(_ path: String) -> OtherAgent? {
+            OtherAgent(
+                path: path, quickLimit: .seconds(agentLimit), besides: listener, log: log,
+                refusals: refusals)
+        }
         guard let path = settings.agentSocket else {
             // The clients of this agent may have the same variable.
             let usual = environment["SSH_AUTH_SOCK"] ?? ""
-            return usual.hasPrefix("/")
-                ? OtherAgent(path: usual, besides: listener, log: log, refusals: refusals) : nil
+            return usual.hasPrefix("/") ? agent(usual) : nil
         }
         guard path != "none" else { return nil }
-        guard
-            let other = OtherAgent(path: path, besides: listener, log: log, refusals: refusals)
-        else {
+        guard let other = agent(path) else {
             throw settings.invalid(.agentSocket, "‘\(path)’ is the socket of this agent")
         }
         return other

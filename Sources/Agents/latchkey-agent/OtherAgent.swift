@@ -6,18 +6,20 @@ import Synchronization
 
 /// The user's other SSH agent, which gets the requests for keys that this agent does not have.
 final class OtherAgent: Sendable {
-    /// After an agent did not answer in time, no client waits for it during this time.
-    private static let pause: Duration = .seconds(30)
-
     let path: String
+    /// The time for an answer for which no user is needed.
+    let quickLimit: Duration
     private let ownPath: String?
     private let log: Logger
     private let refusals: RefusalLog
     private let pausedUntil = Mutex<ContinuousClock.Instant?>(nil)
 
     /// - Returns: nil if the path is the one of this agent's own socket.
-    init?(path: String, besides own: ListeningSocket, log: Logger, refusals: RefusalLog) {
-        (self.path, self.log, self.refusals) = (path, log, refusals)
+    init?(
+        path: String, quickLimit: Duration, besides own: ListeningSocket, log: Logger,
+        refusals: RefusalLog
+    ) {
+        (self.path, self.quickLimit, self.log, self.refusals) = (path, quickLimit, log, refusals)
         ownPath = own.path
         if isOwn { return nil }
     }
@@ -60,7 +62,8 @@ final class OtherAgent: Sendable {
 
     /// The agent did not answer in time, or with an invalid answer.
     func failed(_ reason: String, isLate: Bool) {
-        if isLate { pausedUntil.withLock { $0 = .now + Self.pause } }
+        // After a late answer, no client waits for the agent for half a minute.
+        if isLate { pausedUntil.withLock { $0 = .now + quickLimit * 15 } }
         refusals.warning("the other agent at \(path) \(reason)")
     }
 }
@@ -68,8 +71,6 @@ final class OtherAgent: Sendable {
 /// The connection to the other agent that belongs to one client's connection, so that the other
 /// agent applies its own rules to the sessions of the client. Used on the client's thread.
 final class OtherAgentConnection {
-    /// The time for an answer for which no user is needed.
-    private static let quickLimit: Duration = .seconds(2)
     /// The time for an answer that may need the user: a PIN, a touch or a confirmation.
     private static let userLimit: Duration = .seconds(300)
 
@@ -96,7 +97,7 @@ final class OtherAgentConnection {
 
     /// The keys of the other agent; none if it does not answer.
     func identities() -> [AgentIdentity] {
-        let listing = checked(exchange(AgentRequest.listMessage, within: Self.quickLimit)) {
+        let listing = checked(exchange(AgentRequest.listMessage, within: agent.quickLimit)) {
             message throws(SSHFormatError) in try OtherAgentAnswer.identities(message)
         }
         guard let listing else { return [] }
@@ -121,7 +122,7 @@ final class OtherAgentConnection {
     }
 
     /// Passes a session on. The other agent keeps the result.
-    func bind(_ request: [UInt8]) { _ = exchange(request, within: Self.quickLimit) }
+    func bind(_ request: [UInt8]) { _ = exchange(request, within: agent.quickLimit) }
 
     private func checked<Value>(
         _ message: [UInt8]?, _ read: ([UInt8]) throws(SSHFormatError) -> Value
@@ -159,7 +160,7 @@ final class OtherAgentConnection {
         state = .ended
         guard let descriptor = agent.connect(for: clientProcess) else { return nil }
         state = .open(descriptor)
-        let deadline = ContinuousClock.now + Self.quickLimit
+        let deadline = ContinuousClock.now + agent.quickLimit
         do throws(SSHFormatError) {
             let exchange = AgentExchange(descriptor, whileOpen: client)
             if try exchange.answer(to: AgentRequest.ownKeysMessage, until: deadline) != nil {

@@ -68,6 +68,7 @@ final class SSHAgent: Sendable {
         variables.merge(extra) { $1 }
         let program = [
             Products.agent.string, "--verbose", "--known-hosts", directory.path(of: "known_hosts"),
+            "--agent-limit", "20",
         ]
         let socket = directory.path(of: "agent")
         process = try RunningProgram(
