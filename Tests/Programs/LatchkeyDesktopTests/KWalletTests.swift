@@ -122,7 +122,7 @@ struct KWalletDaemonTests {
     private static let session = """
         import os, socket, subprocess, sys, time
         helper, key, action = sys.argv[1:]
-        with open(key, "rb") as file: status = subprocess.run([helper, "kwallet"], stdin=file).returncode
+        with open(key, "rb") as file: status = subprocess.run([helper, "kwallet", "120"], stdin=file).returncode
         print("helper", status)
         with socket.socket(socket.AF_UNIX) as s:
             s.connect(os.environ["XDG_RUNTIME_DIR"] + "/kwallet5.socket")

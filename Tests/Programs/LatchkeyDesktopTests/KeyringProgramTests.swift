@@ -35,7 +35,7 @@ struct KeyringProgramTests {
     @Test(.enabled(if: geteuid() == 0, "needs root, which the PAM module is"))
     func `a daemon that starts late opens the keyring`() async throws {
         let user = try await Self.user()
-        let helper = Task { try await user.runHelper(["gnome"], secret: Self.secret) }
+        let helper = Task { try await user.runHelper(["gnome", "120"], secret: Self.secret) }
         try await Task.sleep(for: .seconds(4))
         try await whileRunning(user.startDaemon()) { () async throws in
             let run = try await helper.value
