@@ -1,4 +1,5 @@
 import Foundation
+import Latchkey
 import LatchkeySimulators
 import LatchkeyTestSupport
 import LatchkeyTesting
@@ -13,6 +14,11 @@ struct SSHForwardingTests {
     private func machine() throws -> Machine { try Machine(tcti: SoftwareTPM.current.tcti) }
 
     private static let session = [UInt8](repeating: 9, count: 32)
+
+    /// Until then, requests from now on get one prompt: the quiet time begins with its refusal.
+    private static var endOfQuiet: ContinuousClock.Instant {
+        .now + QuietTimes<Int>.shortest - .seconds(1)
+    }
 
     /// The bytes of a public key in a file.
     private func blob(_ path: String) throws -> [UInt8] {
@@ -120,16 +126,22 @@ struct SSHForwardingTests {
             try await allowForwarding(agent)
             let key = try blob(path)
             try await agent.withForwarding { socket in
+                let end = Self.endOfQuiet
+                var refused = 0
                 for _ in 0..<25 {
                     let client = try RawAgentClient(socket)
                     #expect(
                         await client.request(RawAgentClient.commit(with: key))
                             == RawAgentClient.failure)
+                    guard ContinuousClock.now < end else { break }
+                    refused += 1
+                    #expect(agent.prompts.count == 1)
                 }
-                #expect(agent.prompts.count == 1)
+                #expect(refused >= 2, "the machine is too slow")
                 #expect(agent.prompts[0].contains("asked from the server “near”"))
+                let before = agent.prompts.count
                 #expect(try await signsLocally(agent, path))
-                #expect(agent.prompts.count == 2)
+                #expect(agent.prompts.count == before + 1)
             }
         }
         #expect(log.contains("the user refused the last prompt"), "\(log)")
@@ -141,6 +153,8 @@ struct SSHForwardingTests {
             try await allowForwarding(agent)
             let key = try blob(path)
             // A client that forwards the agent without saying so: the server binds with new keys.
+            let end = Self.endOfQuiet
+            var refused = 0
             for number in 0..<10 {
                 let client = try RawAgentClient(agent.socket)
                 let session = [UInt8](repeating: UInt8(number), count: 32)
@@ -149,8 +163,11 @@ struct SSHForwardingTests {
                 #expect(
                     await client.request(RawAgentClient.commit(with: key)) == RawAgentClient.failure
                 )
+                guard ContinuousClock.now < end else { break }
+                refused += 1
+                #expect(agent.prompts.count == 1)
             }
-            #expect(agent.prompts.count == 1)
+            #expect(refused >= 2, "the machine is too slow")
             #expect(try await signsLocally(agent, path))
         }
     }

@@ -42,6 +42,7 @@ struct SSHServer {
             PasswordAuthentication no
             KbdInteractiveAuthentication no
             PermitRootLogin yes
+            LoginGraceTime 0
             PidFile none
             SetEnv PATH=/usr/local/bin:/usr/bin:/bin
 
