@@ -15,7 +15,7 @@ struct YubiKeyOpenSSLTests {
     private let prompt = PromptContext(reason: "sign with OpenSSL")
     private let module: YubiKeyModule
 
-    init() throws { module = try YubiKeyModule(.ykcs11, options: TokenOptions()) }
+    init() throws { module = try YubiKeyModule(.ykcs11, options: YubiKeyModule.neverHanging) }
 
     private func person() -> ScriptedPresence {
         ScriptedPresence(
