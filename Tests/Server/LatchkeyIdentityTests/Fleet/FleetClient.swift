@@ -15,7 +15,7 @@ import Testing
 /// issue of the test.
 actor FleetClient {
     /// The seconds within which each request ends.
-    private static let deadline = 20
+    private static let deadline = 120
 
     /// The devices whose set-up the server confirmed.
     private var devices: [TestDevice]
