@@ -12,7 +12,8 @@ package enum ReceivedJSON {
         case tooComplex
         /// An object has two members with this name.
         case repeatedName(String)
-        /// It is not UTF-8, or the name of a member is malformed.
+        /// It is not UTF-8, the name of a member is malformed, or an object or array ends with a
+        /// comma.
         case malformed
     }
 
@@ -57,13 +58,16 @@ package enum ReceivedJSON {
     }
 }
 
-/// Finds repeated names. It does not check the syntax, which the parser does afterwards.
+/// Finds repeated names. The parser checks the syntax afterwards, except commas before the end of an
+/// object or array, which it accepts.
 private struct NameScanner {
     var separatorsLeft: Int
     /// The names of each object that contains the position; nil for an array.
     private var containers: [Set<String>?] = []
     /// Whether a string at the position is a member's name.
     private var isNameNext = false
+    /// Whether the last character before the position, other than white space, is a comma.
+    private var isAfterComma = false
 
     init(separatorsLeft: Int) { self.separatorsLeft = separatorsLeft }
 
@@ -77,6 +81,7 @@ private struct NameScanner {
                 let end = Self.end(ofStringAt: position, in: json)
                 if isNameNext { try add(json[position..<end]) }
                 position = end
+                isAfterComma = false
                 continue
             case UInt8(ascii: "{"):
                 containers.append([])
@@ -87,6 +92,7 @@ private struct NameScanner {
                 isNameNext = false
                 try countSeparator()
             case UInt8(ascii: "}"), UInt8(ascii: "]"):
+                guard !isAfterComma else { throw .malformed }
                 _ = containers.popLast()
                 isNameNext = false
             case UInt8(ascii: ","):
@@ -94,6 +100,9 @@ private struct NameScanner {
                 try countSeparator()
             case UInt8(ascii: ":"): try countSeparator()
             default: break
+            }
+            if ![0x09, 0x0A, 0x0D, 0x20].contains(json[position]) {
+                isAfterComma = json[position] == UInt8(ascii: ",")
             }
             position += 1
         }

@@ -48,6 +48,12 @@ struct ReceivedJSONTests {
         #expect(throws: ReceivedJSON.Flaw.repeatedName(name)) { try decode(json) }
     }
 
+    @Test(arguments: ["[1,]", "[{}, ]", #"{"a":1,}"#, "[[1,\n],2]", #"["a,",]"#])
+    func `a comma before the end of an object or array is refused`(json: String) throws {
+        #expect(throws: ReceivedJSON.Flaw.malformed) { try decode(json) }
+        #expect(try decode(#"["a,", [], {"b": ","}]"#) == [.string("a,"), [], ["b": ","]])
+    }
+
     @Test(arguments: [
         #"{"a":{"a":{"a":1}}}"#, #"[{"a":1},{"a":2}]"#, #"{"a":"b","b":"a"}"#,
         #"{"a":["b","a","a"],"b":["a"]}"#, #"{"a":[],"b":{"a":[]},"c":0}"#, #"{"A":1,"a":2}"#,

@@ -103,6 +103,10 @@ import Testing
         arguments: [
             ("{}", ["clients: at least one client is required. Register one: {"]),
             ("nonsense", ["the file is not valid JSON. Check its syntax"]),
+            (
+                #"{"clients": [{"client_id": "a"},]}"#,
+                ["the file is not valid JSON. Check its syntax"]
+            ),
             ("[]", ["the file is not a JSON object, but a list. Write at least: {"]),
             (
                 #"{"clients": [{"redirect_uri": "x"}], "identity": {"biometric": {"disabled": "x"}}, "attestaton": {}}"#,
