@@ -97,6 +97,12 @@ package struct ReceivedJWS: Sendable {
                 .noKey(MissingKey(kid: kid, skipped: skipped)),
                 "the key set has no usable key for the signature")
         }
+        if let length = algorithm.ecdsaSignatureLength, signature.count != length {
+            throw JWSFlaw(
+                .unreadable,
+                "the signature has \(signature.count) bytes, and one with \(algorithm.rawValue) has \(length): r and s, not DER"
+            )
+        }
         throw JWSFlaw(.signature, "no key verifies the signature")
     }
 }

@@ -20,6 +20,16 @@ package enum SignatureAlgorithm: String, CaseIterable, Sendable {
     /// The names of all algorithms, for a text.
     package static var list: String { allCases.map(\.rawValue).joined(separator: ", ") }
 
+    /// The length of a signature in bytes (RFC 7518 section 3.4); nil if the algorithm is not ECDSA.
+    var ecdsaSignatureLength: Int? {
+        switch self {
+        case .es256: 64
+        case .es384: 96
+        case .es512: 132
+        case .rs256, .rs384, .rs512, .ps256, .ps384, .ps512, .edDSA, .ed25519: nil
+        }
+    }
+
     /// The digest of the algorithm's hash function, which `at_hash` and its relatives use (OpenID
     /// Connect Core section 3.1.3.6). Ed25519 uses SHA-512.
     package func digest(_ bytes: some DataProtocol) -> Data {

@@ -16,8 +16,8 @@ package enum IDTokenFlaw: Error, Hashable, Sendable {
     case noKey(MissingKey)
     /// The server's key does not verify the signature.
     case signature
-    /// It names this other issuer.
-    case issuer(String)
+    /// It names another issuer than the server's metadata.
+    case issuer(String, expected: String)
     case audience
     /// It has expired by the server's clock.
     case expired
@@ -76,8 +76,9 @@ package enum IDTokenFlaw: Error, Hashable, Sendable {
             return "\(token) is signed with \(key), and the server's key set has no such usable key"
                 + (skipped.isEmpty ? "" : " (not usable: \(skipped))")
         case .signature: return "\(token) is not signed by the server: the signature is wrong"
-        case .issuer(let issuer):
-            return "\(token) comes from ‘\(String(oneLine: issuer, limit: 256))’"
+        case .issuer(let issuer, let expected):
+            let names = [issuer, expected].map { "‘\(String(oneLine: $0, limit: 256))’" }
+            return "\(token) comes from \(names[0]), and the server's metadata names \(names[1])"
         case .audience: return "\(token) is not for this program alone"
         case .expired: return "\(token) has expired by the server's own clock"
         case .expiredOrWrongClock: return "\(token) has expired, or one of the clocks is wrong"

@@ -70,7 +70,7 @@ package struct IDTokenValidator: Sendable {
     ) throws(IDTokenFlaw) -> IDToken {
         let jws = try Self.read(compact)
         let token = try IDToken(jws)
-        guard token.iss == issuer else { throw .issuer(token.iss) }
+        guard token.iss == issuer else { throw .issuer(token.iss, expected: issuer) }
         guard isAudience(token.aud, authorizedParty: token.azp) else { throw .audience }
         try checkTimes(
             of: token, maximumDifference: expected.maximumIssueDifference,

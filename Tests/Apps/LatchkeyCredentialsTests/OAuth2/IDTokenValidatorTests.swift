@@ -1,3 +1,4 @@
+import Crypto
 import Foundation
 import Latchkey
 import LatchkeyCredentials
@@ -102,6 +103,17 @@ struct IDTokenValidatorTests {
             .map(String.init)
         let swapped = try JWT("\(parts[0]).\(other[1]).\(parts[2])")
         #expect(throws: IDTokenFlaw.signature) { try validate(swapped, [signer.jwk]) }
+    }
+
+    @Test func `a signature in DER is named`() throws {
+        let signer = try Signer()
+        let parts = try signer.sign(claims()).rawValue.split(separator: ".").map(String.init)
+        let raw = try #require(Base64URL.decode(parts[2]))
+        let der = try P256.Signing.ECDSASignature(rawRepresentation: raw).derRepresentation
+        let token = try JWT("\(parts[0]).\(parts[1]).\(Base64URL.encode(der))")
+        let flaw = #expect(throws: IDTokenFlaw.self) { try validate(token, [signer.jwk]) }
+        #expect(flaw?.reason.contains("the signature has \(der.count) bytes") == true)
+        #expect(flaw?.reason.hasSuffix("ES256 has 64: r and s, not DER") == true)
     }
 
     @Test(arguments: ["none", "None", "HS256", "RS256", "ES384", "PS256", "EdDSA", "es256", ""])

@@ -44,10 +44,20 @@ struct IDTokenVerifierTests {
     private static let noSubject = IDTokenFlaw.claim(
         "sub", "does not have 1 to 255 ASCII characters without a blank at its ends")
 
+    @Test func `another issuer is named with the expected one`() {
+        #expect(
+            IDTokenFlaw.issuer("https://a.test/", expected: "https://a.test").reason
+                == "the server's ID token comes from ‘https://a.test/’, and the server's metadata names ‘https://a.test’"
+        )
+    }
+
     @Test func `every wrong claim is refused`() async throws {
         let signer = try TokenSigner()
         let changes: [(IDTokenFlaw, (inout IDClaims) -> Void)] = [
-            (.issuer("https://a.test/"), { $0.iss = "https://a.test/" }),
+            (
+                .issuer("https://a.test/", expected: "https://a.test"),
+                { $0.iss = "https://a.test/" }
+            ),
             (.audience, { $0.aud = ["apps"] }),
             (.audience, { $0.aud = [] }), (.audience, { $0.azp = "other" }),
             (.audience, { $0.aud = ["app", "other"] }),
