@@ -25,7 +25,8 @@ extension Container {
     ///   another server, and sends no request. The key's server gets the removal request the next
     ///   time biometric login is enabled or disabled there.
     /// - Throws: ``LoginError``: `notEnabled` or `unauthenticated`, or `identityNotFound` with
-    ///   biometric login disabled. `KeystoreError`, with biometric login disabled, if the hardware
+    ///   biometric login disabled. If the server refuses the removal, its error, which says that the
+    ///   key is deleted on this device. `KeystoreError`, with biometric login disabled, if the hardware
     ///   cannot revoke the key now.
     public func disableBiometric(force: Bool = false) async throws {
         do {
@@ -83,7 +84,8 @@ extension Container {
         do {
             try await removal.server.removeIdentity(identity, access: removal.access)
         } catch {
-            if error.code == .identityNotFound { try await forget([identity]) }
+            guard error.code == .identityNotFound else { throw error.withDeletedKey }
+            try await forget([identity])
             throw error
         }
         try await forget([identity])

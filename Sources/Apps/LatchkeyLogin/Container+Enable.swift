@@ -32,7 +32,9 @@ extension Container {
     ///     nil, it names the server.
     /// - Throws: ``LoginError``: `unauthenticated` without a session and an enabled key; `conflict`
     ///   if biometric login is enabled without a session, for another user or server, or with
-    ///   another policy than the required one, or if another process is enabling it.
+    ///   another policy than the required one, or if another process is enabling it. If the server
+    ///   refuses with `invalid_grant` and another description than `InvalidCredentials`, the session
+    ///   on this device ends.
     ///   `KeystoreError`; `invalidInput` for a policy without user verification. The call then
     ///   enables no key.
     @discardableResult @_disfavoredOverload
@@ -102,7 +104,7 @@ extension Container {
         do {
             let (challenge, date) = try await server.challenge()
             if let clock = ClockCheck(server: date, device: now), clock.isHopeless {
-                throw LoginError.clockSkew(seconds: clock.ahead)
+                throw LoginError.clockSkew(seconds: clock.ahead, keepsKey: false)
             }
             let jwt = try await signedRequest(
                 .setup, challenge, with: made.key, audience: server.audience(for: existing),
@@ -124,7 +126,7 @@ extension Container {
             }
             _ = try? await finish { try await self.release(enrolment, reservation) }
             if let error = error as? LoginError, error.isInvalidGrant, !error.isInvalidCredentials {
-                try await endSession(.invalid, ifGeneration: session.generation)
+                throw try await ended(session, after: error)
             }
             // Only another process that replaced the reservation can have revoked the key.
             if (error as? KeystoreError)?.code == .invalidated { throw Self.lostRace }

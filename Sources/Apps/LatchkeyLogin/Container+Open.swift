@@ -62,8 +62,7 @@ extension Container {
             do {
                 return try await server(of: session).appSessionToken(session.refreshToken)
             } catch let error as LoginError where error.isInvalidGrant {
-                try await endSession(.invalid, ifGeneration: session.generation)
-                throw error
+                throw try await ended(session, after: error)
             }
         }
     }

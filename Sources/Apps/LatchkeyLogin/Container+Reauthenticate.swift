@@ -106,8 +106,7 @@ extension Container {
             try await keep(idToken: compact, of: session.userID)
             return (access, compact, claims)
         } catch let error as LoginError where error.isInvalidGrant {
-            try await endSession(.invalid, ifGeneration: session.generation)
-            throw error
+            throw try await ended(session, after: error)
         }
     }
 

@@ -48,8 +48,7 @@ extension Container {
             do {
                 return try await server(of: session).userInfo(of: session.userID, access: access)
             } catch let error as LoginError where error.isInvalidGrant {
-                try await endSession(.invalid, ifGeneration: session.generation)
-                throw error
+                throw try await ended(session, after: error)
             }
         } catch {
             throw error.during("fetch the user's data")
@@ -61,6 +60,10 @@ extension Container {
     ///
     /// If the session has already ended, here or at the server, this call deletes the key on this
     /// device. The same user's next login on this device removes the key from the server.
+    ///
+    /// Only the current session ends. Each login begins another session at the server, and the
+    /// session that it replaces on this device is not revoked: it ends at the server when it
+    /// expires, or when the server ends it.
     ///
     /// Without a network nothing changes, unless `force`. If the network fails during the call,
     /// biometric login can be disabled and the session kept; the next call continues.
@@ -198,6 +201,14 @@ extension Container {
         }
         self.session = session
         return session
+    }
+
+    /// Ends a session that the server has ended, unless another process has replaced it.
+    ///
+    /// - Returns: The server's refusal, which then says that the session has ended.
+    func ended(_ session: LoginSession, after refusal: LoginError) async throws -> LoginError {
+        try await endSession(.invalid, ifGeneration: session.generation)
+        return try await sessionGeneration() == nil ? refusal.withEndedSession : refusal
     }
 
     /// Deletes the session and the user's name, unless the session has another generation.

@@ -46,10 +46,29 @@ extension LoginError {
             code: .invalidInput, reason: reason, recovery: "Correct the value and try again.")
     }
 
-    static func invalidResponse(_ reason: String) -> LoginError {
-        LoginError(
-            code: .invalidResponse, reason: reason,
-            recovery: "Check the server's address, and that it is an Authgear server.")
+    static func invalidResponse(
+        _ reason: String,
+        recovery: Recovery = "Check the server's address, and that it supports OpenID Connect."
+    ) -> LoginError {
+        LoginError(code: .invalidResponse, reason: reason, recovery: recovery)
+    }
+
+    /// The refusal of a server that has ended the session.
+    var withEndedSession: LoginError {
+        with(
+            recovery: Recovery(
+                "The session on this device has ended: log in again. If it happens again, ask the server's operator what this means.",
+                .login))
+    }
+
+    /// The failure to remove a key from the server, after it was deleted on this device.
+    var withDeletedKey: LoginError {
+        with(
+            reason:
+                "the key is deleted on this device, and the server did not remove it: \(reason)",
+            recovery: Recovery(
+                "Biometric login is disabled on this device. Remove the key on the server's settings page, or ask the server's operator; the next login here asks the server again.",
+                .forceDisable))
     }
 
     static func invalidToken(_ reason: String) -> LoginError {
@@ -112,15 +131,17 @@ extension LoginError {
         LoginError(code: .unauthenticated, reason: reason, recovery: Recovery(recovery))
     }
 
-    /// - Parameter seconds: How far this machine's clock is ahead of the server's; negative when it
-    ///   is behind.
-    static func clockSkew(seconds: Double) -> LoginError {
+    /// - Parameters:
+    ///   - seconds: How far this machine's clock is ahead of the server's; negative when it is
+    ///     behind.
+    ///   - keepsKey: Whether the operation was to use an enabled key.
+    static func clockSkew(seconds: Double, keepsKey: Bool = true) -> LoginError {
         LoginError(
             code: .clockSkew,
             reason: "this machine's clock is \(Int(abs(seconds))) seconds "
                 + (seconds > 0 ? "ahead of" : "behind") + " the server's",
             recovery:
-                "Set the clock (for example with ‘timedatectl set-ntp true’) and try again; the key is kept."
+                "Set the clock (for example with ‘timedatectl set-ntp true’) and try again\(keepsKey ? "; the key is kept" : "")."
         )
     }
 }

@@ -69,6 +69,7 @@ extension Recovery.Action {
             "To replace a login's key, run ‘latchkey login’, then ‘latchkey disable’ and ‘latchkey enable’."
         case .forceLogout:
             "‘latchkey logout --force’ removes the stored login without contacting a server."
+        case .forceDisable: "‘latchkey disable --force’ succeeds without contacting the server."
         }
     }
 }

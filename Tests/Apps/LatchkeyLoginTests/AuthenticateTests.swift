@@ -118,7 +118,10 @@ import Testing
             let presence = ScriptedPresence([])
             let container = try await bench.start(
                 presence: presence, now: { Date().addingTimeInterval(offset) })
-            await #expect(throws: login(.clockSkew)) { try await container.authenticateBiometric() }
+            let error = await #expect(throws: LoginError.self) {
+                try await container.authenticateBiometric()
+            }
+            #expect(error?.code == .clockSkew && error?.recovery.contains("key is kept") == true)
             #expect(presence.requests.isEmpty)
             #expect(try await container.isBiometricEnabled())
         }

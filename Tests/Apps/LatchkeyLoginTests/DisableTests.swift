@@ -1,3 +1,4 @@
+import HTTPTypes
 import Latchkey
 import LatchkeyLogin
 import LatchkeyOAuth
@@ -41,6 +42,38 @@ import Testing
             try await bench.start().disableBiometric()
             #expect(await bench.identity.identities.isEmpty)
             await #expect(throws: login(.notEnabled)) { try await container.disableBiometric() }
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func `a refused removal says that the key is deleted here, and what to do`(isLogout: Bool)
+        async throws
+    {
+        try await Bench.with { bench in
+            let wire = RecordingTransport(forwardingTo: bench.identity)
+            let container = try await enabled(bench, wire)
+            wire.append(
+                .forward,
+                .json(#"{"error":"not_found","error_description":"no device"}"#, status: .notFound))
+            let error = await #expect(throws: LoginError.self) {
+                if isLogout {
+                    try await container.logout()
+                } else {
+                    try await container.disableBiometric()
+                }
+            }
+            #expect(error?.code == .oauthError)
+            #expect(
+                error?.reason
+                    == "the key is deleted on this device, and the server did not remove it: the server refused with "
+                    + "‘not_found’ (no device)")
+            #expect(error?.recoveryAction.actions == [.forceDisable])
+            #expect(error?.recovery.contains("Biometric login is disabled on this device.") == true)
+            #expect(try await !container.isBiometricEnabled())
+            // What the advice says.
+            try await container.disableBiometric(force: true)
+            try await container.authorize()
+            #expect(await bench.identity.identities.isEmpty)
         }
     }
 

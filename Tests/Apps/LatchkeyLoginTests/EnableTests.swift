@@ -149,8 +149,50 @@ import Testing
             let container = try await bench.start()
             try await container.authorize()
             await bench.identity.endAllSessions()
-            await #expect(throws: login(.oauthError)) { try await container.enableBiometric() }
+            let error = await #expect(throws: LoginError.self) {
+                try await container.enableBiometric()
+            }
+            #expect(error?.code == .oauthError)
+            #expect(error?.recovery.contains("session on this device has ended") == true)
+            #expect(error?.recoveryAction.actions == [.login])
             #expect(try await container.sessionState == .noSession)
+        }
+    }
+
+    @Test(arguments: [
+        ("invalid_grant", "unknown device", true), ("invalid_grant", "InvalidCredentials", false),
+        ("server_error", "unknown device", false),
+    ])
+    func `a refused set-up ends the session only for invalid_grant, and the error says so`(
+        code: String, description: String, isEnded: Bool
+    ) async throws {
+        try await Bench.with { bench in
+            let wire = RecordingTransport(forwardingTo: bench.identity)
+            let container = try await bench.start(transport: wire)
+            try await container.authorize()
+            wire.append(
+                .forward,
+                .json(
+                    #"{"error":"\#(code)","error_description":"\#(description)"}"#,
+                    status: .badRequest))
+            let error = await #expect(throws: LoginError.self) {
+                try await container.enableBiometric()
+            }
+            #expect(error?.reason.contains("\(code)’ (\(description))") == true)
+            #expect(error?.recovery.contains("session on this device has ended") == isEnded)
+            #expect(try await (container.sessionState == .noSession) == isEnded)
+        }
+    }
+
+    @Test func `a wrong clock at a set-up does not promise to keep a key`() async throws {
+        try await Bench.with { bench in
+            let container = try await bench.start()
+            try await container.authorize()
+            await bench.identity.set { $0.clockOffset = 1000 }
+            let error = await #expect(throws: LoginError.self) {
+                try await container.enableBiometric()
+            }
+            #expect(error?.code == .clockSkew && error?.recovery.contains("kept") == false)
         }
     }
 

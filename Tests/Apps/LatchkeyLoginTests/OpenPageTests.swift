@@ -55,7 +55,11 @@ import Testing
             }
             try await container.authorize()
             await bench.identity.endAllSessions()
-            await #expect(throws: login(.serverError)) { try await container.open(page: .settings) }
+            let error = await #expect(throws: LoginError.self) {
+                try await container.open(page: .settings)
+            }
+            #expect(error?.code == .serverError)
+            #expect(error?.recovery.contains("session on this device has ended") == true)
             #expect(try await container.sessionState == .noSession)
         }
     }

@@ -19,6 +19,7 @@ struct AdviceTests {
         .restartReader: "needs systemd and a fingerprint reader",
         .useModuleHere: "only an app passes a token's key to OpenSSL",
         .listSSHKeys: "only if another process removes the key at the same time",
+        .forceDisable: "needs a server that refuses the removal; DisableTests does what it says",
         .showAttestation: "after it, a person asks the server's operator",
     ]
 

@@ -43,7 +43,7 @@ package struct Recovery: Hashable, Sendable {
         case restartReader, listPasskeys, deletePasskey, storeVaultWithPIN, omitShares
         case showAttestation, chooseIssuer, enrolAttestation, forgetAttestation, enrolBroker
         case chooseServer, login, forwardLogin, authenticate, enable, disable, replaceLoginKey
-        case forceLogout
+        case forceLogout, forceDisable
     }
 }
 
@@ -56,6 +56,8 @@ extension Recovery.Action {
         case .replaceLoginKey:
             "Log in another way; then Container.enableBiometric(replacing: true) replaces the login's key."
         case .forceLogout: "Container.logout(force: true) removes the login from this device."
+        case .forceDisable:
+            "Container.disableBiometric(force: true) succeeds without a request to the server."
         default: nil
         }
     }

@@ -47,7 +47,9 @@ extension CommandContext {
 func mentioningForce(_ body: () async throws -> Void) async throws {
     do {
         try await body()
-    } catch let error as LoginError where error.code == .network {
+    } catch let error as LoginError
+        where error.code == .network && !error.recoveryAction.actions.contains(.forceDisable)
+    {
         throw error.with(
             recovery: error.recoveryAction.then(
                 "With --force, the command works on this machine only, and the server keeps its data."
