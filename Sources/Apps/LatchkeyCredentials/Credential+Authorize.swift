@@ -56,10 +56,20 @@ extension Credential {
     public struct UserInfo: Hashable, Sendable, HasClaims {
         public let claims: [String: JSONValue]
 
-        /// - Returns: nil for claims without a user id.
-        init?(_ claims: [String: JSONValue]) {
-            guard claims["sub"]?.string?.isEmpty == false else { return nil }
-            self.claims = claims
+        /// A server's answer, which must have a user ID.
+        struct Received: Decodable {
+            let user: UserInfo
+
+            private enum CodingKeys: CodingKey { case sub }
+
+            init(from decoder: any Decoder) throws {
+                let members = try decoder.container(keyedBy: CodingKeys.self)
+                guard try !members.decode(String.self, forKey: .sub).isEmpty else {
+                    throw DecodingError.dataCorruptedError(
+                        forKey: .sub, in: members, debugDescription: "empty")
+                }
+                user = UserInfo(claims: try [String: JSONValue](from: decoder))
+            }
         }
     }
 

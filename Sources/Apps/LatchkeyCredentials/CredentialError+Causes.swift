@@ -57,10 +57,11 @@ extension CredentialError {
             code: .invalidInput, reason: reason, recovery: "Correct the value and try again.")
     }
 
-    static func invalidResponse(_ reason: String) -> CredentialError {
-        CredentialError(
-            code: .invalidResponse, reason: reason,
-            recovery: "Check the server's address, and that it supports OpenID Connect.")
+    static func invalidResponse(
+        _ reason: String,
+        recovery: Recovery = "Check the server's address, and that it supports OpenID Connect."
+    ) -> CredentialError {
+        CredentialError(code: .invalidResponse, reason: reason, recovery: recovery)
     }
 
     static func invalidToken(_ reason: String) -> CredentialError {

@@ -129,9 +129,9 @@ struct CredentialServer: Sendable {
         -> TokenIntrospection
     {
         guard let secret = token.token(of: kind) else { throw .missing(kind.words) }
-        let body = try await client.introspect(secret, hint: kind.name)
-        guard let answer = TokenIntrospection(body) else { throw CredentialError(.malformed) }
-        return answer
+        return try await client.introspect(
+            TokenIntrospection.Received.self, secret, hint: kind.name
+        ).introspection
     }
 
     /// The server's claims about the user (OpenID Connect Core section 5.3).
@@ -142,11 +142,13 @@ struct CredentialServer: Sendable {
         let prover = token.needsProof ? try await keys.prover(of: context) : nil
         let client = try await client.proving(with: prover)
         _ = try client.endpoint(.userInfo)
-        let claims = try await client.userInfo(
-            [String: JSONValue].self, authorization: token.authorization)
-        guard let user = Credential.UserInfo(claims) else { throw CredentialError(.malformed) }
+        let user = try await client.userInfo(
+            Credential.UserInfo.Received.self, authorization: token.authorization
+        ).user
         guard token.subject == nil || user.subject == token.subject else {
-            throw .invalidResponse("the server's response is for another user")
+            throw .invalidResponse(
+                "the server's user info is of another user: its ‘sub’ is not that of the ID token",
+                recovery: "Show this text to the server's operator.")
         }
         return user
     }
@@ -196,12 +198,17 @@ public struct TokenIntrospection: Hashable, Sendable, HasClaims {
     /// All members of the response, including `active`.
     public let claims: [String: JSONValue]
 
-    init?(_ body: Data) {
-        guard
-            let claims = try? ReceivedJSON.decode([String: JSONValue].self, from: body),
-            let isActive = claims["active"]?.bool
-        else { return nil }
-        self.isActive = isActive
-        self.claims = claims
+    /// A server's answer.
+    struct Received: Decodable {
+        let introspection: TokenIntrospection
+
+        private enum CodingKeys: CodingKey { case active }
+
+        init(from decoder: any Decoder) throws {
+            introspection = TokenIntrospection(
+                isActive: try decoder.container(keyedBy: CodingKeys.self)
+                    .decode(Bool.self, forKey: .active),
+                claims: try [String: JSONValue](from: decoder))
+        }
     }
 }

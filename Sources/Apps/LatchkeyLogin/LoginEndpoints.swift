@@ -172,7 +172,9 @@ struct LoginEndpoints: Sendable {
     {
         let user = try await client.userInfo(UserInfo.self, authorization: access.authorization)
         guard user.userID == userID else {
-            throw .invalidResponse("the server's response is for another user")
+            throw .invalidResponse(
+                "the server's user info is of another user: its ‘sub’ is not that of the session",
+                recovery: "Show this text to the server's operator.")
         }
         return user
     }

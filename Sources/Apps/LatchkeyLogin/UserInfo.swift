@@ -36,13 +36,16 @@ public struct UserInfo: Hashable, Sendable {
 }
 
 extension UserInfo: Codable {
+    private enum CodingKeys: CodingKey { case sub }
+
     public init(from decoder: any Decoder) throws {
         claims = try [String: JSONValue](from: decoder)
-        guard let subject = claims["sub"]?.string, IDToken.isSubject(subject) else {
-            throw DecodingError.dataCorrupted(
-                .init(codingPath: decoder.codingPath, debugDescription: "there is no ‘sub’"))
+        let members = try decoder.container(keyedBy: CodingKeys.self)
+        userID = try members.decode(String.self, forKey: .sub)
+        guard IDToken.isSubject(userID) else {
+            throw DecodingError.dataCorruptedError(
+                forKey: .sub, in: members, debugDescription: "not a user's ID")
         }
-        userID = subject
     }
 
     public func encode(to encoder: any Encoder) throws {

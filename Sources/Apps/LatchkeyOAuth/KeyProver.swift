@@ -170,10 +170,18 @@ package struct KeyProver<Code: OAuthErrorCode>: Sendable {
                 "attestation_key": .string(Base64URL.encode(identity.attestationKey)),
             ], to: endpoint, authorization: authorization
         ).successful().json(Challenge.self)
-        guard let blob = Base64URL.decode(begun.credential_blob),
-            let seed = Base64URL.decode(begun.encrypted_secret),
-            (1...128).contains(begun.id.utf8.count), Base64URL.decode(begun.id) != nil
-        else { throw LatchkeyError<Code>(.malformed) }
+        func unusable(_ member: String) -> LatchkeyError<Code> {
+            .unreadable("‘\(member)’ has an invalid value", from: endpoint.path)
+        }
+        guard let blob = Base64URL.decode(begun.credential_blob) else {
+            throw unusable("credential_blob")
+        }
+        guard let seed = Base64URL.decode(begun.encrypted_secret) else {
+            throw unusable("encrypted_secret")
+        }
+        guard (1...128).contains(begun.id.utf8.count), Base64URL.decode(begun.id) != nil else {
+            throw unusable("id")
+        }
         let secret = try await keystore.activate(
             ActivationChallenge(credentialBlob: blob, encryptedSecret: seed), for: issuer)
         let answer = try await client.connection.post(
@@ -183,7 +191,7 @@ package struct KeyProver<Code: OAuthErrorCode>: Sendable {
         ).successful().json(Chain.self)
         let chain = answer.x5c.compactMap { Base64URL.decode($0) }
         guard (1...4).contains(chain.count), chain.count == answer.x5c.count else {
-            throw LatchkeyError<Code>(.malformed)
+            throw unusable("x5c")
         }
         try await keystore.keepAttestationCertificates(chain, for: issuer)
     }
@@ -210,7 +218,7 @@ extension KeyProver {
         authorization: String, certify: (Data) async throws -> JSONValue
     ) async throws -> String {
         guard let challenges = client.metadata.challenge else {
-            throw LatchkeyError<Code>(.malformed)
+            throw LatchkeyError<Code>(.missingEndpoint(.authorization))
         }
         let token = try await client.connection.post(
             ["purpose": "approval_key_request"], to: challenges

@@ -16,7 +16,7 @@ extension OAuthClient {
         let members = try response.json([String: JSONValue].self)
         let authorization: DeviceAuthorization
         do { authorization = try DeviceAuthorization(members) } catch {
-            throw .unreadable("‘\(error.name)’ is missing or has an invalid value")
+            throw response.unreadable("‘\(error.name)’ is missing or has an invalid value")
         }
         try checkOrigin(
             of: [authorization.page] + (authorization.pageWithCode.map { [$0] } ?? []))

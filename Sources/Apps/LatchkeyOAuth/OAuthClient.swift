@@ -111,9 +111,10 @@ package struct OAuthClient<Code: OAuthErrorCode>: Sendable {
     }
 
     /// Asks the server for the state of a token (RFC 7662 section 2.1).
-    package func introspect(_ token: String, hint: String) async throws(LatchkeyError<Code>) -> Data
+    package func introspect<T: Decodable>(_ type: T.Type, _ token: String, hint: String)
+        async throws(LatchkeyError<Code>) -> T
     {
-        try await post(Self.tokenForm(token, hint), to: .introspection).successful().body
+        try await post(Self.tokenForm(token, hint), to: .introspection).successful().json(type)
     }
 
     private static func tokenForm(_ token: String, _ hint: String?) -> Form {

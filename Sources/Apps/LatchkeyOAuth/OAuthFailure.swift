@@ -18,12 +18,16 @@ extension LatchkeyError where ErrorCode: OAuthErrorCode {
 
     /// The error for a response that is not the expected JSON.
     ///
-    /// - Parameter cause: A clause that names the member.
-    static func unreadable(_ cause: String) -> Self {
+    /// - Parameters:
+    ///   - cause: A clause that names the member.
+    ///   - path: The path of the request; nil if it is not known.
+    static func unreadable(_ cause: String, from path: String? = nil) -> Self {
         let (reason, recovery) = OAuthFailure.malformed.explanation
+        let place = path.map { " (from ‘\(String(oneLine: $0, limit: 128))’)" } ?? ""
         return Self(
             code: ErrorCode(.malformed),
-            reason: "\(reason): \(String(oneLine: cause, limit: 128))", recovery: recovery)
+            reason: "\(reason): \(String(oneLine: cause, limit: 128))\(place)",
+            recovery: recovery)
     }
 }
 

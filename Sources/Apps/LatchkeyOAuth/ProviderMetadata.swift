@@ -191,7 +191,12 @@ extension ProviderMetadata {
         if response.status == 404 {
             let other = try await connection.send(
                 endpoint.onSameOrigin(path: path + query).request(.get))
-            if other.isSuccess { response = other }
+            guard other.isSuccess else {
+                throw LatchkeyError<Code>(.refused(response.refusal)).with(
+                    reason: "there is no metadata of a server at ‘\(bare(address))’ (status 404)",
+                    recovery: "Check the server's address, also its path.")
+            }
+            response = other
         }
         let metadata = try response.successful().json(ProviderMetadata.self)
         guard isSame(metadata.issuer, address) else {

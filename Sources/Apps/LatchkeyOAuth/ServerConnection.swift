@@ -62,7 +62,7 @@ package struct ServerConnection<Code: OAuthErrorCode>: Sendable {
             let (response, bytes) = try await transport.send(request, body: body)
             return ServerResponse(
                 status: response.status.code, fields: response.headerFields, body: Data(bytes),
-                note: { transport.note($0) })
+                path: request.path, note: { transport.note($0) })
         } catch {
             throw LatchkeyError(.transport(error))
         }
@@ -105,12 +105,15 @@ package struct ServerResponse<Code: OAuthErrorCode>: Sendable {
     package let status: Int
     let fields: HTTPFields
     package let body: Data
+    /// The path of the request, without its query.
+    private let path: String?
     private let note: @Sendable (String) -> Void
 
     init(
-        status: Int, fields: HTTPFields, body: Data,
+        status: Int, fields: HTTPFields, body: Data, path: String? = nil,
         note: @escaping @Sendable (String) -> Void = { _ in }
     ) {
+        self.path = path?.split(separator: "?").first.map(String.init)
         self.status = status
         self.fields = fields
         self.body = body
@@ -175,11 +178,18 @@ package struct ServerResponse<Code: OAuthErrorCode>: Sendable {
                 context.underlyingError is NoEndpoint,
                 let name = context.codingPath.last?.stringValue
             {
-                throw .unreadable(
+                throw unreadable(
                     "‘\(name)’ is not a complete https address (or http on this machine)")
             }
-            throw .unreadable(ReceivedJSON.reason(of: error))
+            throw unreadable(ReceivedJSON.reason(of: error))
         }
+    }
+
+    /// The error for a response that is not the expected JSON.
+    ///
+    /// - Parameter cause: A clause that names the member.
+    func unreadable(_ cause: String) -> LatchkeyError<Code> {
+        .unreadable(cause, from: path)
     }
 
     /// Reads the body as a token response, and notes the members that are skipped.

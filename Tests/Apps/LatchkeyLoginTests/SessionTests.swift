@@ -121,6 +121,74 @@ import Testing
         }
     }
 
+    @Test(arguments: [
+        (#"{"sub":42}"#, "‘sub’ has the wrong type (from ‘/oauth2/userinfo’)"),
+        (#"{"id":"u"}"#, "‘sub’ is missing (from ‘/oauth2/userinfo’)"),
+        (#"{"sub":null}"#, "‘sub’ is null"), (#"{"sub":""}"#, "‘sub’ has an invalid value"),
+        ("[]", "the JSON has the wrong type"), ("<html>", "the text is not valid JSON"),
+        (#"{"sub":"eve"}"#, "‘sub’ is not that of the session"),
+    ])
+    func `an error about the user info names the member and the endpoint`(
+        body: String, cause: String
+    ) async throws {
+        try await Bench.with { bench in
+            let wire = RecordingTransport(forwardingTo: bench.identity)
+            let container = try await bench.start(transport: wire)
+            try await container.authorize()
+            wire.append(.json(body))
+            let error = await #expect(throws: LoginError.self) {
+                try await container.fetchUserInfo()
+            }
+            #expect(error?.code == .invalidResponse)
+            #expect(error?.reason.contains(cause) == true, "\(error?.reason ?? "")")
+            #expect(error?.recovery.contains("Authgear") == false)
+        }
+    }
+
+    @Test func `a refused request for the user's data says that the session has ended`()
+        async throws
+    {
+        try await Bench.with { bench in
+            let container = try await bench.start()
+            try await container.authorize()
+            await bench.identity.endAllSessions()
+            for hasEnded in [true, false] {
+                let error = await #expect(throws: LoginError.self) {
+                    if hasEnded {
+                        _ = try await container.fetchUserInfo()
+                    } else {
+                        try await container.refreshIDToken()
+                    }
+                }
+                #expect(error?.code == .oauthError)
+                #expect(error?.recovery.contains("session on this device has ended") == true)
+                #expect(try await container.sessionState == .noSession)
+                try await container.authorize()
+                await bench.identity.endAllSessions()
+            }
+        }
+    }
+
+    @Test func `an address without metadata is named`() async throws {
+        for body in ["<html>", #"{"error":"not_found"}"#] {
+            try await Bench.with { bench in
+                let absent = RecordingTransport.Step.json(body, status: .notFound)
+                let wire = RecordingTransport([absent, absent], forwardingTo: bench.identity)
+                let container = try await bench.start(
+                    transport: wire, endpoint: FakeIdentity.address + "/auth/")
+                let error = await #expect(throws: LoginError.self) {
+                    try await container.authorize()
+                }
+                #expect(
+                    error?.reason
+                        == "there is no metadata of a server at ‘https://identity.test/auth’ (status 404)"
+                )
+                #expect(error?.recovery.hasPrefix("Check the server's address") == true)
+                #expect(error?.httpStatus == 404)
+            }
+        }
+    }
+
     @Test func `a session that the server has ended ends without an error`() async throws {
         try await Bench.with { bench in
             try await bench.start().authorize()

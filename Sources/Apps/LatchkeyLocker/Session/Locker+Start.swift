@@ -104,7 +104,9 @@ extension Locker {
             let claims = try server.client.idTokens.checkClaims(
                 idToken, now: now, serverDate: answer.date)
             guard claims.sub == enrolment.userID else {
-                throw ErsteGroupAuthError.invalidResponse("the server answered for another user")
+                throw ErsteGroupAuthError.invalidResponse(
+                    "the server's ID token is of another user: its ‘sub’ is not the enrolled user's"
+                )
             }
         } else if configuration.scopes.contains("openid") {
             _ = try tokens.required(.idToken, for: ErsteGroupAuthErrorCode.self)

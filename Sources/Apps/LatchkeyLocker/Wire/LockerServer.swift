@@ -39,7 +39,11 @@ struct LockerServer: Sendable {
         guard let origin, endpoints.allSatisfy({ $0 == origin }),
             metadata.enrolment?.origin ?? origin == origin,
             metadata[.attestation]?.origin ?? origin == origin, metadata.enrolment?.hasQuery != true
-        else { throw ErsteGroupAuthError(.malformed) }
+        else {
+            throw ErsteGroupAuthError.invalidResponse(
+                "the server's metadata lacks an endpoint of the locker, or names one at another origin than the issuer's"
+            )
+        }
         return metadata
     }
 
@@ -50,7 +54,9 @@ struct LockerServer: Sendable {
             struct Result: Decodable { let token: String }
             let result: Result
         }
-        guard let endpoint = discovery.challenge else { throw ErsteGroupAuthError(.malformed) }
+        guard let endpoint = discovery.challenge else {
+            throw ErsteGroupAuthError(.missingEndpoint(.authorization))
+        }
         let response = try await client.connection.post(["purpose": "locker_request"], to: endpoint)
             .successful()
         let answer = try response.json(Answer.self).result.token

@@ -28,6 +28,32 @@ struct OAuth2ClientTests {
         #expect(presence.requests.isEmpty)
     }
 
+    @Test(arguments: [
+        ("/userinfo", #"{"sub":42}"#, "‘sub’ has the wrong type (from ‘/userinfo’)"),
+        ("/userinfo", #"{"name":"x"}"#, "‘sub’ is missing"),
+        ("/userinfo", #"{"sub":""}"#, "‘sub’ has an invalid value"),
+        ("/userinfo", #"{"sub":"eve"}"#, "‘sub’ is not that of the ID token"),
+        ("/introspect", #"{"active":"yes"}"#, "‘active’ has the wrong type (from ‘/introspect’)"),
+        ("/introspect", "{}", "‘active’ is missing"),
+    ])
+    func `an error about an answer names the member and the endpoint`(
+        path: String, body: String, cause: String
+    ) async throws {
+        let bench = try Bench()
+        let client = try await bench.start().store(bench.provider.signIn()).oauth2
+        let token = try bench.provider.signIn()
+        bench.provider.fail(path, .status(200, body))
+        let error = await #expect(throws: CredentialError.self) {
+            if path == "/userinfo" {
+                _ = try await client.userInfo(token: token)
+            } else {
+                _ = try await client.introspect(token: token)
+            }
+        }
+        #expect(error?.code == .invalidResponse)
+        #expect(error?.reason.contains(cause) == true, "\(error?.reason ?? "")")
+    }
+
     @Test func `a token of another client gets no request`() async throws {
         let bench = try Bench()
         let client = try await bench.start().store(bench.provider.signIn()).oauth2

@@ -55,10 +55,9 @@ extension FuzzTarget {
         let json = Data(input)
         let context = Token.Context(issuer: "https://a.example", clientID: "client")
         _ = try? JSONDecoder().decode(ProviderMetadata.self, from: json)
-        _ = TokenIntrospection(json)?.subject
-        _ =
-            (try? JSONDecoder().decode([String: JSONValue].self, from: json)).flatMap(
-                Credential.UserInfo.init)?.subject
+        _ = try? ReceivedJSON.decode(TokenIntrospection.Received.self, from: json)
+            .introspection.subject
+        _ = try? ReceivedJSON.decode(Credential.UserInfo.Received.self, from: json).user.subject
         if let token = try? Token(response: json, context: context) { try look(at: token) }
         if let token = try? JSONDecoder().decode(Token.self, from: json) {
             try look(at: token)
