@@ -259,9 +259,12 @@ struct AttestationCommandTests {
             try FileManager.default.createDirectory(
                 atPath: anchors + "/simulated/roots", withIntermediateDirectories: true)
             let authority = try #require(attested["certificates"]?.array?.last?.string)
-            let base64 = authority.replacing("-", with: "+").replacing("_", with: "/")
-            let padded = base64 + String(repeating: "=", count: (4 - base64.utf8.count % 4) % 4)
-            try #require(Data(base64Encoded: padded))
+            func decoded(_ text: String) throws -> Data {
+                let base64 = text.replacing("-", with: "+").replacing("_", with: "/")
+                let padding = String(repeating: "=", count: (4 - base64.utf8.count % 4) % 4)
+                return try #require(Data(base64Encoded: base64 + padding))
+            }
+            try decoded(authority)
                 .write(to: URL(filePath: anchors + "/simulated/roots/authority.der"))
 
             let fixed = [
@@ -278,7 +281,25 @@ struct AttestationCommandTests {
                 let outcome = try await machine.run(fixed + more, input: json)
                 #expect(outcome.status == status, "\(outcome.output)\(outcome.errors)")
                 #expect(try outcome.json()["code"]?.string == code)
-                #expect(try outcome.json()["accepted"] == .bool(code == nil))
+                let result = try outcome.json()
+                #expect(result["accepted"] == .bool(code == nil))
+                try RecordedInterfaceTests.expectRecorded(
+                    result, as: (code == nil ? "" : "refusal of ") + "attestation verify")
+                #expect((result["detail"]?.string?.isEmpty == false) == (code != nil), "\(result)")
+                if code == nil {
+                    #expect(result["isSimulated"] == .bool(true))
+                    #expect(result["approvalKeys"]?.array?.isEmpty == true)
+                    let der = try decoded(#require(attested["certificates"]?.array?.first?.string))
+                    let serial = try #require(result["certificateSerial"]?.string)
+                    #expect(serial.count >= 16)
+                    let bytes = Data(
+                        try stride(from: 0, to: serial.utf8.count, by: 2).map {
+                            try #require(UInt8(serial.dropFirst($0).prefix(2), radix: 16))
+                        })
+                    #expect(der.prefix(64).range(of: bytes) != nil)
+                } else {
+                    #expect(result["isSimulated"] == .null && result["approvalKeys"] == .null)
+                }
             }
             // Without --json, the key to compare with the registered one.
             let exported = try await machine.require("key", "export", kid, "--format", "pem")

@@ -163,12 +163,21 @@ struct RecordedInterfaceTests {
     ) async throws -> [String: JSON] {
         let outcome = try await machine.run(arguments + ["--json"], pins: pins, input: input)
         let result = try outcome.json(sourceLocation: sourceLocation)
-        let line =
-            "\(name ?? arguments.prefix(2).joined(separator: " ")): \(Self.fields(.object(result)))"
-        #expect(
-            try Self.lines(of: "json-fields.txt").contains(line), "\(line)",
+        try Self.expectRecorded(
+            result, as: name ?? arguments.prefix(2).joined(separator: " "),
             sourceLocation: sourceLocation)
         return result
+    }
+
+    /// Expects that a result has the recorded fields.
+    static func expectRecorded(
+        _ result: [String: JSON], as name: String,
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) throws {
+        let line = "\(name): \(fields(.object(result)))"
+        #expect(
+            try lines(of: "json-fields.txt").contains(line), "\(line)",
+            sourceLocation: sourceLocation)
     }
 
     @Test(.softwareTPM, .requires(program: "swtpm"))

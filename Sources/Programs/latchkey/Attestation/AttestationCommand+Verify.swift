@@ -17,7 +17,8 @@ extension AttestationCommand {
                 name the server with --issuer when you attest the key. The directory has the subdirectories tpm, \
                 piv, aik and simulated, each with roots and intermediates. TPM statements are verified up to aik or simulated: put \
                 the certificate of the server's authority, the last of the member certificates, into aik/roots. Exits with 9 and the code of the refusal if the attestation does not meet the \
-                requirement. Compare the printed key with the key that you register, and use each challenge once.
+                requirement; --json then has the cause as the member detail. Compare the printed key with the key that you \
+                register, and use each challenge once.
                 """)
 
         @OptionGroup(title: GlobalOptions.title) var arguments: GlobalOptions
@@ -138,19 +139,26 @@ struct VerdictReport: Report {
     let accepted: Bool
     /// The code of the refusal.
     let code: Nullable<String>
+    /// The cause of the refusal, as a clause.
+    let detail: Nullable<String>
     let hardware: Nullable<String>
+    let isSimulated: Nullable<Bool>
     let presence: Nullable<String>
     let provesPIN: Nullable<String>
     let reuseSeconds: Nullable<Int>
     let diesWithFingers: Nullable<Bool>
     let publicKeyJWK: Nullable<JWK>
-    private let detail: String
+    /// The Names of all approval keys whose approval opens the key, in hexadecimal digits.
+    let approvalKeys: Nullable<[String]>
+    /// The serial number of the certificate of the attestation key or of slot F9, big-endian, in
+    /// hexadecimal digits.
+    let certificateSerial: Nullable<String>
     /// The key in PEM.
     private let publicKey: String
 
     private enum CodingKeys: CodingKey {
-        case accepted, code, hardware, presence, provesPIN, reuseSeconds, diesWithFingers,
-            publicKeyJWK
+        case accepted, code, detail, hardware, isSimulated, presence, provesPIN, reuseSeconds,
+            diesWithFingers, publicKeyJWK, approvalKeys, certificateSerial
     }
 
     init(_ verdict: AttestationVerdict) {
@@ -163,7 +171,10 @@ struct VerdictReport: Report {
         diesWithFingers = Nullable(verdict.diesWithFingers)
         publicKeyJWK = Nullable(JWK(verdict.publicKey))
         publicKey = verdict.publicKey.pemRepresentation
-        detail = ""
+        detail = Nullable(nil)
+        isSimulated = Nullable(verdict.isSimulated)
+        approvalKeys = Nullable(verdict.approvalKeys.map(Self.hexadecimal))
+        certificateSerial = Nullable(Self.hexadecimal(verdict.certificateSerial))
     }
 
     init(refusal: AttestationError) {
@@ -176,10 +187,17 @@ struct VerdictReport: Report {
         diesWithFingers = Nullable(nil)
         publicKeyJWK = Nullable(nil)
         publicKey = ""
-        detail = refusal.detail
+        detail = Nullable(refusal.detail)
+        isSimulated = Nullable(nil)
+        approvalKeys = Nullable(nil)
+        certificateSerial = Nullable(nil)
     }
 
     var status: ExitStatus { accepted ? .done : .refused }
+
+    private static func hexadecimal(_ bytes: Data) -> String {
+        bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    }
 
     private static func name(_ hardware: AttestationVerdict.Hardware) -> String {
         switch hardware {
@@ -193,7 +211,7 @@ struct VerdictReport: Report {
 
     var layout: Layout {
         guard accepted else {
-            return Layout("Refused: \(code.value ?? ""): \(printable(detail))")
+            return Layout("Refused: \(code.value ?? ""): \(printable(detail.value ?? ""))")
         }
         let pin =
             provesPIN.value == "form"
