@@ -11,6 +11,8 @@ package struct PromptWording: Sendable {
     let isNew: Bool
     /// The minimum length of a new PIN.
     private let minimum: Int
+    /// The hardware's own rule for a new PIN, as a sentence; nil without one.
+    private let hint: String?
     /// The name of the program that asks.
     let application: String
     let label: String
@@ -21,6 +23,7 @@ package struct PromptWording: Sendable {
         self.application = Self.foreign(application)
         isNew = request.purpose == .new
         minimum = request.minimumCharacters
+        hint = isNew ? request.hint : nil
         let reason = Self.foreign(request.context.reason)
         let wanted: String
         switch request.purpose {
@@ -72,8 +75,8 @@ package struct PromptWording: Sendable {
     }
 
     /// The message for a line that cannot be a PIN, before the next prompt.
-    static func complaint(_ error: KeystoreError) -> String {
-        "That cannot be a PIN: \(error.reason)."
+    func complaint(_ error: KeystoreError) -> String {
+        "That cannot be a PIN: \(error.reason)." + (hint.map { " \($0)" } ?? "")
     }
 
     /// Removes control characters, so that another program's text cannot move the cursor or end a

@@ -85,6 +85,7 @@ struct RootFilesTests {
         #expect(refused.status == 2, "\(refused)")
         #expect(refused.errors.contains("\(machine.directory.path) belongs to another user"))
         #expect(refused.errors.contains("without sudo"), "\(refused.errors)")
+        #expect(refused.errors.contains("or use a directory of root"), "\(refused.errors)")
         #expect(!refused.errors.contains("Remove"), "\(refused.errors)")
     }
 

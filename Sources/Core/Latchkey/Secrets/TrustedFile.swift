@@ -179,7 +179,11 @@ package enum TrustedFile {
 
     /// The next step for another user's place. A directory can be that user's home.
     private static func recovery(_ place: String, _ path: String) -> String {
-        if geteuid() == 0 { return "Run the program as that user, without sudo." }
+        if geteuid() == 0 {
+            return place == path
+                ? "Run the program as that user, without sudo."
+                : "Run the program as that user, without sudo, or use a directory of root."
+        }
         return place == path
             ? "Remove it, or take ownership of it (chown) if you trust its contents."
             : "Use another directory, or let an administrator correct its owner."

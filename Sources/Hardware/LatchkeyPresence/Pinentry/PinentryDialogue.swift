@@ -73,7 +73,7 @@ struct PinentryDialogue: ~Copyable {
         do throws(KeystoreError) {
             pin = try wording.pin(in: answer)
         } catch {
-            return again(PromptWording.complaint(error), otherwise: error)
+            return again(wording.complaint(error), otherwise: error)
         }
         guard wording.isNew, !programRepeated else { return .finish(.success(.pin(pin))) }
         guard let first else {

@@ -89,7 +89,7 @@ struct TerminalConversation: Sendable {
             switch try line(wording.label, terminal, wakeUp) {
             case .unusable(let error):
                 objection = error
-                terminal.show(lines: PromptWording.complaint(error))
+                terminal.show(lines: wording.complaint(error))
             case .declined(let why): return .declined(why)
             case .typed(let pin):
                 guard wording.isNew else { return .pin(pin) }
