@@ -124,7 +124,8 @@ public struct SQLiteDatabase: SQLDatabase {
         guard descriptor >= 0 else {
             switch errno {
             case ELOOP: throw .init(path, "is a symbolic link", "Give the path of the file itself")
-            case ENOENT where !creating: throw .init(path, "does not exist", "Check the path")
+            case ENOENT where !creating:
+                throw .init(path, "does not exist", "Check the path", isMissing: true)
             case let number:
                 let reason = String(cString: strerror(number))
                 throw .init(path, "cannot be opened: \(reason)", "Give another path")
@@ -183,8 +184,13 @@ extension SQLFailure {
 public struct SQLiteFileError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The cause and the next step.
     public let description: String
+    /// Whether the file does not exist.
+    package let isMissing: Bool
 
-    fileprivate init(_ path: String, _ cause: String, _ recovery: String) {
+    fileprivate init(
+        _ path: String, _ cause: String, _ recovery: String, isMissing: Bool = false
+    ) {
+        self.isMissing = isMissing
         description = "the database \(path) \(cause). \(recovery)."
     }
 }

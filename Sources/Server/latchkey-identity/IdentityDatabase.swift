@@ -31,7 +31,11 @@ enum IdentityDatabase {
         } catch let error as PostgreSQLConfigurationError {
             throw ConfigurationError(sentences: error.description)
         } catch let error as SQLiteFileError {
-            throw ConfigurationError(sentences: error.description)
+            let creation =
+                error.isMissing
+                ? " Create a new database with: latchkey-identity migrate --database \(location)"
+                : ""
+            throw ConfigurationError(sentences: error.description + creation)
         } catch let error as SQLMigrationError {
             throw ConfigurationError(error.description, error.recovery)
         } catch let error as SQLFailure {
@@ -66,6 +70,8 @@ extension SQLFailure {
         case "3D000": "Create the database, or correct its name in the address."
         case "28000": "Create the role, or permit its login in pg_hba.conf."
         case "28P01": "Correct the password in the file that PGPASSFILE names."
+        case "42501":
+            "Let the owner of the tables grant the role SELECT, INSERT, UPDATE and DELETE on all of them."
         case nil where message.contains("no password supplied"):
             "Write the password to a file, and name it in PGPASSFILE."
         case nil

@@ -49,7 +49,9 @@ import Testing
             let path = directory.path(of: "identity.sqlite")
             for command in try Self.commands(directory) {
                 try await Self.expectRefusal(
-                    command, path, "the database \(path) does not exist. Check the path.")
+                    command, path,
+                    "the database \(path) does not exist. Check the path. Create a new database with: "
+                        + "latchkey-identity migrate --database \(path)")
                 #expect(!FileManager.default.fileExists(atPath: path))
             }
             _ = try SQLiteDatabase(path: path, creating: true)
@@ -109,6 +111,20 @@ import Testing
             #expect(refused.status == 1 && refused.errors.contains("permission denied"))
 
             #expect(try await Self.run(["migrate", "--database", owner]).status == 0)
+            let rights = { (words: String) in
+                try await PostgreSQLServer.shared.psql(
+                    owner,
+                    "\(words) SELECT ON ALL TABLES IN SCHEMA public \(words == "GRANT" ? "TO" : "FROM") clerk;"
+                )
+            }
+            _ = try await rights("REVOKE")
+            for command in commands {
+                try await Self.expectRefusal(
+                    command, role,
+                    "Let the owner of the tables grant the role SELECT, INSERT, UPDATE and DELETE on all of them."
+                )
+            }
+            _ = try await rights("GRANT")
             let added = try await Self.run(["users", "add", "bob", "--database", role])
             #expect(added.status == 0, "\(added.text)")
             let server = try await IdentityProcess(

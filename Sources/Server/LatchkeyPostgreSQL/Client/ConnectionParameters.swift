@@ -99,7 +99,9 @@ struct ConnectionParameters: Sendable {
         throws(PostgreSQLConfigurationError)
     {
         for (parameter, variable, standard) in files {
-            let named = given[parameter] ?? environment[variable]
+            // libpq uses the standard file for an empty value.
+            let value = given[parameter] ?? environment[variable]
+            let named = value?.isEmpty == true ? nil : value
             let path = named ?? "\(environment["HOME"] ?? "")/\(standard)"
             let isPasswordFile = parameter == "passfile"
             // A value can also be a word, such as `system`; and libpq ignores a missing file.

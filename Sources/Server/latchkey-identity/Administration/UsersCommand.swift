@@ -25,7 +25,7 @@ struct UsersCommand: AsyncParsableCommand {
             do {
                 print(try await users.add(username: username, password: password).id)
             } catch let error as UserStore.AddError {
-                throw ValidationError(error.rawValue)
+                throw ConfigurationError(sentences: error.rawValue)
             }
         }
 
@@ -33,12 +33,12 @@ struct UsersCommand: AsyncParsableCommand {
         private static func password() throws -> String {
             guard isatty(STDIN_FILENO) == 1 else {
                 guard let password = readLine() else {
-                    throw ValidationError("Give a password on stdin.")
+                    throw ConfigurationError(sentences: "Give a password on stdin.")
                 }
                 return password
             }
             guard let line = getpass("Password: ") else {
-                throw ValidationError("The terminal cannot be read.")
+                throw ConfigurationError(sentences: "The terminal cannot be read.")
             }
             defer { explicit_bzero(line, strlen(line)) }
             return String(cString: line)

@@ -12,6 +12,8 @@ struct AttestationServices: Sendable {
     private let issuer: AttestationIssuer
     private let simulatedIssuer: AttestationIssuer
     private let clock: WallClock
+    /// Whether a client must use keys that meet a requirement.
+    private let isRequired: Bool
 
     /// - Returns: nil if the configuration does not have the member `attestation`.
     /// - Throws: ``ConfigurationError`` if an anchor cannot be read.
@@ -22,6 +24,9 @@ struct AttestationServices: Sendable {
         guard let own = configuration.attestation else { return nil }
         self.configuration = own
         self.clock = clock
+        isRequired = configuration.clients.contains {
+            ($0.attestationRequire ?? own.require) != AttestationRequirement.Level.none.rawValue
+        }
         issuer = try await Self.issuer("Latchkey attestation CA", secrets, clock)
         simulatedIssuer = try await Self.issuer(
             "Latchkey attestation CA (simulated)", secrets, clock)
@@ -51,6 +56,15 @@ struct AttestationServices: Sendable {
     /// One line for each anchor that is not used, and one with the number of those that are used,
     /// if any is not.
     var anchorWarnings: [String] {
+        let hardware = [anchors.tpm, anchors.piv, anchors.aik]
+        let canBeMet = configuration.acceptSimulated || hardware.contains(where: \.hasRoots)
+        return (canBeMet || !isRequired ? [] : [Self.onlySimulators]) + skippedAnchors
+    }
+
+    private static let onlySimulators =
+        "attestation: no key meets the requirement, because all roots are of simulators and accept_simulated is false"
+
+    private var skippedAnchors: [String] {
         guard !anchors.skipped.isEmpty else { return [] }
         let roots = anchors.groups.map(\.rootCount).reduce(0, +)
         let intermediates = anchors.groups.map(\.intermediateCount).reduce(0, +)

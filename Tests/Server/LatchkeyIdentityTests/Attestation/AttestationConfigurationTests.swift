@@ -102,6 +102,37 @@ import Testing
         }
     }
 
+    @Test(arguments: [
+        (#""require": "presence""#, "", true),
+        (#""require": "none""#, #", "attestation_require": "touch""#, true),
+        (#""require": "none""#, "", false),
+        (#""require": "presence", "accept_simulated": true"#, "", false),
+    ])
+    func `a requirement that no key can meet is a line of the log`(
+        members: String, client: String, isWarned: Bool
+    ) async throws {
+        try await TemporaryDirectory.withDirectory { directory in
+            let anchors = directory.path(of: "anchors")
+            try FileManager.default.createDirectory(
+                atPath: anchors + "/simulated/roots", withIntermediateDirectories: true)
+            try AttestationIssuer.generate(name: "Example root", at: Date()).certificate.write(
+                to: URL(filePath: anchors + "/simulated/roots/root.der"))
+            let config = directory.path(of: "config.json")
+            try Data(
+                #"{"clients": [{"client_id": "app", "redirect_uris": ["a.b:/"]\#(client)}], "attestation": {"anchors": "\#(anchors)", \#(members)}}"#
+                    .utf8
+            ).write(to: URL(filePath: config))
+            let server = try await IdentityProcess([
+                "--config", config, "--port", "0", "--database", ":memory:",
+            ])
+            #expect(await server.stop() == 0)
+            let log = await server.log
+            #expect(
+                log.contains("all roots are of simulators and accept_simulated is false")
+                    == isWarned, "\(log)")
+        }
+    }
+
     @Test func `a server does not start with anchors that it cannot read`() async throws {
         try await TemporaryDirectory.withDirectory { directory in
             let path = directory.path(of: "anchors")

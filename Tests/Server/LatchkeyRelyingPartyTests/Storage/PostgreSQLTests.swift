@@ -267,6 +267,10 @@ struct PostgreSQLTests {
             }
         }
         #expect(refusal().contains("\(path) cannot be read: No such file"), "\(refusal())")
+        // libpq then uses the standard file.
+        #expect(throws: Never.self) {
+            try PostgreSQLDatabase(PostgreSQLConfiguration(address: "postgresql:///x?passfile="))
+        }
         try #require(
             FileManager.default.createFile(
                 atPath: path, contents: nil, attributes: [.posixPermissions: 0o640]))
