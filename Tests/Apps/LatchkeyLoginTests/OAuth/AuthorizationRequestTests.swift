@@ -18,6 +18,20 @@ struct AuthorizationRequestTests {
 
     private let request = AuthorizationRequestTests.request()
 
+    @Test func `a request has the parameters that the article names`() throws {
+        let endpoint = try #require(Endpoint("https://a.test/authorize"))
+        let url = request.url(at: endpoint, redirectURI: "http://127.0.0.1:1/callback")
+        let query = try #require(url.split(separator: "?").last)
+        let names = query.split(separator: "&").compactMap { $0.split(separator: "=").first }
+        #expect(
+            names.sorted() == [
+                "client_id", "code_challenge", "code_challenge_method", "nonce", "redirect_uri",
+                "response_type", "scope", "state", "x_sso_enabled", "x_suppress_idp_session_cookie",
+            ])
+        #expect(query.contains("x_suppress_idp_session_cookie=true"))
+        #expect(query.contains("x_sso_enabled=false"))
+    }
+
     @Test func `a response with another state is ignored`() {
         #expect(request.answer("code=c&state=\(request.state)") == .success("c"))
         for query in [

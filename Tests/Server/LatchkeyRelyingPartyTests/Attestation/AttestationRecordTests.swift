@@ -79,6 +79,26 @@ import Testing
                 == record)
     }
 
+    @Test func `the article has the answer to each code`() throws {
+        let article = try String(
+            contentsOfFile: #filePath.replacing(
+                /Tests\/Server\/.*/,
+                with:
+                    "Sources/Server/LatchkeyRelyingParty/LatchkeyRelyingParty.docc/RequiringAttestation.md"
+            ), encoding: .utf8)
+        for answer in ["attestation_refused", "invalid_grant"] {
+            let row = try #require(
+                article.split(separator: "\n").first { $0.hasPrefix("| 400 `\(answer)` |") })
+            let column = try #require(row.split(separator: "|").last)
+            let codes = AttestationReason.allCases.filter {
+                AttestationError($0, "").oauthError.error == answer
+            }
+            #expect(
+                Set(column.matches(of: /`([A-Za-z]+)`/).map { String($0.1) })
+                    == Set(codes.map(\.rawValue)))
+        }
+    }
+
     @Test func `the client learns the reason only if an operator can help`() {
         for code in AttestationReason.allCases {
             let error = AttestationError(code, "detail").oauthError
