@@ -192,7 +192,7 @@ extension PresenceProtection {
     ///   policy that is not in ``requirements``.
     init(_ terms: PresenceTerms?, for policy: AccessPolicy) throws(TPMError) {
         guard Self.requirements.contains(policy.requirement) else {
-            throw .unsupported("the policy has no branches")
+            throw TPMError(.unsupported, reason: "the policy has no branches")
         }
         var finger: Finger?
         if policy.hasFinger, let terms { finger = try Finger(terms, for: policy) }
