@@ -151,7 +151,8 @@ public struct JWT: Hashable, Sendable, HasClaims {
     ///
     /// - Returns: false for a wrong signature.
     /// - Throws: ``CredentialError``: `invalidToken` if the set does not have the key that the token
-    ///   names, `unsupported` for an algorithm that is not supported.
+    ///   names, or the signature has another length than those of its algorithm; `unsupported` for an
+    ///   algorithm that is not supported.
     public func validate(using keySet: JWKS) throws(CredentialError) -> Bool {
         do throws(JWSFlaw) {
             try ReceivedJWS(rawValue).verify(with: keySet)

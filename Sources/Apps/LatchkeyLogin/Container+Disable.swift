@@ -25,9 +25,9 @@ extension Container {
     ///   another server, and sends no request. The key's server gets the removal request the next
     ///   time biometric login is enabled or disabled there.
     /// - Throws: ``LoginError``: `notEnabled` or `unauthenticated`, or `identityNotFound` with
-    ///   biometric login disabled. If the server refuses the removal, its error, which says that the
-    ///   key is deleted on this device. `KeystoreError`, with biometric login disabled, if the hardware
-    ///   cannot revoke the key now.
+    ///   biometric login disabled. If the server refuses the removal, its error, which says that
+    ///   biometric login is disabled on this device. `KeystoreError`, with biometric login disabled,
+    ///   if the hardware cannot revoke the key now.
     public func disableBiometric(force: Bool = false) async throws {
         do {
             if !force { try await checkServer() }
@@ -42,7 +42,13 @@ extension Container {
             if let removal,
                 let identity = identities.first(where: { $0.id == key?.id }) ?? identities.last
             {
-                try await finish { try await self.remove(identity.id, removal) }
+                do {
+                    try await finish { try await self.remove(identity.id, removal) }
+                } catch let error as LoginError {
+                    // The hardware's refusal too: copies of the store still open the key.
+                    throw refusal.map { error.with(reason: "\(error.reason); \($0.reason)") }
+                        ?? error
+                }
                 try? await finish { try await self.removeLeftovers(removal) }
             } else {
                 try await forget(identities.map(\.id))
@@ -84,7 +90,7 @@ extension Container {
         do {
             try await removal.server.removeIdentity(identity, access: removal.access)
         } catch {
-            guard error.code == .identityNotFound else { throw error.withDeletedKey }
+            guard error.code == .identityNotFound else { throw error.withDisabledLogin }
             try await forget([identity])
             throw error
         }

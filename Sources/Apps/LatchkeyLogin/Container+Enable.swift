@@ -33,8 +33,8 @@ extension Container {
     /// - Throws: ``LoginError``: `unauthenticated` without a session and an enabled key; `conflict`
     ///   if biometric login is enabled without a session, for another user or server, or with
     ///   another policy than the required one, or if another process is enabling it. If the server
-    ///   refuses with `invalid_grant` and another description than `InvalidCredentials`, the session
-    ///   on this device ends.
+    ///   refuses with `invalid_grant`, the session on this device ends, unless the description is
+    ///   `InvalidCredentials` or `the attestation is not accepted`.
     ///   `KeystoreError`; `invalidInput` for a policy without user verification. The call then
     ///   enables no key.
     @discardableResult @_disfavoredOverload

@@ -91,6 +91,13 @@ extension Container {
                     // The session has ended. The user's next login on this device removes the key
                     // from the server.
                     try await disableBiometric(force: true)
+                } catch let error as LoginError
+                    where error.recoveryAction.actions.contains(.forceDisable)
+                {
+                    throw error.with(
+                        recovery: Recovery(
+                            "The session is kept. Try again, or ask the server's operator.",
+                            .forceLogout))
                 }
             }
             do {

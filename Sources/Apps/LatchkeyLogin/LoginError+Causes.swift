@@ -61,13 +61,13 @@ extension LoginError {
                 .login))
     }
 
-    /// The failure to remove a key from the server, after it was deleted on this device.
-    var withDeletedKey: LoginError {
+    /// The failure to remove a key from the server, after biometric login was disabled on this device.
+    var withDisabledLogin: LoginError {
         with(
             reason:
-                "the key is deleted on this device, and the server did not remove it: \(reason)",
+                "biometric login is disabled on this device, and the server did not remove the key: \(reason)",
             recovery: Recovery(
-                "Biometric login is disabled on this device. Remove the key on the server's settings page, or ask the server's operator; the next login here asks the server again.",
+                "Remove the key on the server's settings page, or ask the server's operator; the next login here asks the server again.",
                 .forceDisable))
     }
 

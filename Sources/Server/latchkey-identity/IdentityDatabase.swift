@@ -71,7 +71,7 @@ extension SQLFailure {
         case "28000": "Create the role, or permit its login in pg_hba.conf."
         case "28P01": "Correct the password in the file that PGPASSFILE names."
         case "42501":
-            "Let the owner of the tables grant the role SELECT, INSERT, UPDATE and DELETE on all of them."
+            "Run the migrations as the owner of the tables, who grants this role SELECT, INSERT, UPDATE and DELETE on them."
         case nil where message.contains("no password supplied"):
             "Write the password to a file, and name it in PGPASSFILE."
         case nil

@@ -46,7 +46,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `a refused removal says that the key is deleted here, and what to do`(isLogout: Bool)
+    func `a refused removal says that the login is disabled here, and what to do`(isLogout: Bool)
         async throws
     {
         try await Bench.with { bench in
@@ -65,10 +65,10 @@ import Testing
             #expect(error?.code == .oauthError)
             #expect(
                 error?.reason
-                    == "the key is deleted on this device, and the server did not remove it: the server refused with "
+                    == "biometric login is disabled on this device, and the server did not remove the key: the server refused with "
                     + "‘not_found’ (no device)")
-            #expect(error?.recoveryAction.actions == [.forceDisable])
-            #expect(error?.recovery.contains("Biometric login is disabled on this device.") == true)
+            #expect(error?.recoveryAction.actions == [isLogout ? .forceLogout : .forceDisable])
+            #expect(try await container.sessionState == .authenticated)
             #expect(try await !container.isBiometricEnabled())
             // What the advice says.
             try await container.disableBiometric(force: true)

@@ -86,12 +86,13 @@ struct SharedCardTests {
                     for _ in 0..<rounds {
                         // On a busy machine, the others can use the card for longer than the tool
                         // waits.
-                        let deadline = ContinuousClock.now + hangLimit
                         var outcome: Outcome
+                        var attempts = 0
                         repeat {
                             outcome = try await machine.run(
                                 "key", "sign", id, "/dev/null", pins: [Self.pin])
-                        } while [7, 10].contains(outcome.status) && ContinuousClock.now < deadline
+                            attempts += 1
+                        } while [7, 10].contains(outcome.status) && attempts < 20
                         if outcome.status != 0 {
                             failures.append("exit \(outcome.status ?? -1): \(outcome.errors)")
                         }

@@ -217,7 +217,7 @@ struct PAMModuleTests {
         #expect(service.lines.last == "learned 6101 6c6162 checked \(right)")
     }
 
-    /// As with a high cost of yescrypt.
+    /// As with a high cost of yescrypt. The check takes longer than the time for the first answers.
     @Test func `a slow check of the password leaves the time for the answer`() async throws {
         let scene = try PAMScene()
         let secret = String(repeating: "e9", count: 32)
@@ -227,7 +227,7 @@ struct PAMModuleTests {
         }
         let script = """
             cp /usr/sbin/unix_chkpwd /run/unix_chkpwd
-            printf '#!/bin/bash\nsleep 3.5; exec /run/unix_chkpwd "$@"\n' > /run/slow; chmod 755 /run/slow
+            printf '#!/bin/bash\nsleep 22; exec /run/unix_chkpwd "$@"\n' > /run/slow; chmod 755 /run/slow
             mount --bind /run/slow /usr/sbin/unix_chkpwd
             exec pamtester one lab authenticate open_session
             """

@@ -103,7 +103,8 @@ struct SignInTests {
             // A user's requests have limits that are not root's.
             let answers = try await scene.repeated(
                 "auth 1 test -", times: 40, as: SignInScene.user)
-            #expect(answers.count == 40 && answers.last == "", "\(answers)")
+            #expect(answers.count == 40 && answers.first == "ask pin", "\(answers)")
+            #expect(answers.last == "", "\(answers)")
             try await scene.check("auth 1 test -", answers: ["ask pin"])
         }
     }
@@ -119,7 +120,7 @@ struct SignInTests {
             try await scene.check("auth 1 test -", answers: ["ask pin"])
             let answers = try await scene.repeated("auth 1 test -", times: 40)
             #expect(
-                answers.count == 40 && answers.last == "none",
+                answers.count == 40 && answers.first == "ask pin" && answers.last == "none",
                 "those that may ask are limited: \(answers)")
             // A changed password is followed all the same.
             try await scene.check("changed 1 61 62", answers: ["wait", "none"])

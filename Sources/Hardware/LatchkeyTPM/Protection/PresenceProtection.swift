@@ -188,12 +188,8 @@ extension PresenceProtection {
     ///
     /// - Parameter terms: The broker's terms. Nil without a broker, which a policy with a
     ///   fingerprint requires.
-    /// - Throws: ``TPMError`` of kind `malformed` for terms that are not valid, and `unsupported` for a
-    ///   policy that is not in ``requirements``.
+    /// - Throws: ``TPMError`` of kind `malformed` for terms that are not valid.
     init(_ terms: PresenceTerms?, for policy: AccessPolicy) throws(TPMError) {
-        guard Self.requirements.contains(policy.requirement) else {
-            throw TPMError(.unsupported, reason: "the policy has no branches")
-        }
         var finger: Finger?
         if policy.hasFinger, let terms { finger = try Finger(terms, for: policy) }
         guard policy.hasPIN else {

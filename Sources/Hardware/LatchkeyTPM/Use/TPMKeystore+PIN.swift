@@ -5,6 +5,10 @@ internal import TPM2
 extension TPMKeystore {
     /// Rejects a policy that a TPM cannot enforce, before any prompt.
     func checkSupport(_ policy: AccessPolicy) throws(KeystoreError) {
+        guard PresenceProtection.requirements.contains(policy.requirement) else {
+            throw .unsupported(
+                "a TPM does not enforce the policy ‘\(policy)’", recovery: "Use another policy.")
+        }
         guard policy.attemptLimit == nil else {
             throw .unsupported(
                 "a TPM has no attempt limit for a single key", recovery: "Omit the attempt limit.")

@@ -87,16 +87,25 @@ struct DisableCommand: ContextCommand {
             try await mentioningForce { try await container.disableBiometric(force: force) }
         } catch let error as LoginError where error.code == .notEnabled {
             throw error.with(recovery: "There is nothing to disable.")
+        } catch let error as LoginError
+            where error.recoveryAction.actions.contains(.forceDisable)
+        {
+            warn(of: keys, context.console)
+            throw error
         }
-        for key in keys where key.policy != .none && !PKCS11Keystore.isAdopted(key) {
-            guard let uri = try? PKCS11Keystore.location(of: key) else { continue }
-            context.console.warn(
-                "The key is removed from the server, but the private key stays on the token until you delete it with the "
-                    + "token's own tool: \(printable(uri))")
-        }
+        warn(of: keys, context.console)
         let records = try await context.records()
         let report = StatusReport(try await ContainerStatus(of: records), context.settings)
         return await context.afterRevoking(report, in: records)
+    }
+
+    private func warn(of keys: [HardwareKey], _ console: Console) {
+        for key in keys where key.policy != .none && !PKCS11Keystore.isAdopted(key) {
+            guard let uri = try? PKCS11Keystore.location(of: key) else { continue }
+            console.warn(
+                "Biometric login is disabled, but the private key stays on the token until you delete it with the token's "
+                    + "own tool: \(printable(uri))")
+        }
     }
 }
 

@@ -48,7 +48,8 @@ func mentioningForce(_ body: () async throws -> Void) async throws {
     do {
         try await body()
     } catch let error as LoginError
-        where error.code == .network && !error.recoveryAction.actions.contains(.forceDisable)
+        where error.code == .network
+        && !error.recoveryAction.actions.contains { $0 == .forceDisable || $0 == .forceLogout }
     {
         throw error.with(
             recovery: error.recoveryAction.then(
