@@ -46,8 +46,10 @@ extension Container {
                     try await finish { try await self.remove(identity.id, removal) }
                 } catch let error as LoginError {
                     // The hardware's refusal too: copies of the store still open the key.
-                    throw refusal.map { error.with(reason: "\(error.reason); \($0.reason)") }
-                        ?? error
+                    guard let refusal else { throw error }
+                    throw error.with(
+                        reason: "\(error.reason); \(refusal.reason)", recovery: error.recoveryAction
+                    )
                 }
                 try? await finish { try await self.removeLeftovers(removal) }
             } else {

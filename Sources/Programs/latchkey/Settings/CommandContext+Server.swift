@@ -49,7 +49,8 @@ func mentioningForce(_ body: () async throws -> Void) async throws {
         try await body()
     } catch let error as LoginError
         where error.code == .network
-        && !error.recoveryAction.actions.contains { $0 == .forceDisable || $0 == .forceLogout }
+        && !error.recoveryAction.actions.contains(.forceDisable)
+        && !error.recoveryAction.actions.contains(.forceLogout)
     {
         throw error.with(
             recovery: error.recoveryAction.then(
