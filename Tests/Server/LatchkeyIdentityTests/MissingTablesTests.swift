@@ -121,7 +121,7 @@ import Testing
             for command in commands {
                 try await Self.expectRefusal(
                     command, role,
-                    "Let the owner of the tables grant the role SELECT, INSERT, UPDATE and DELETE on all of them."
+                    "Run the migrations as the owner of the tables, who grants this role SELECT, INSERT, UPDATE and DELETE on them."
                 )
             }
             _ = try await rights("GRANT")
