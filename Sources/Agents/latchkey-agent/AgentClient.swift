@@ -28,7 +28,7 @@ struct AgentClient: Hashable, Sendable {
     }
 
     /// Whether the process may use the agent: all processes of the agent's user may, and no others,
-    /// also not root's. Each signature then needs the PIN or finger.
+    /// also not root's. Each signature then needs what the policy of its key requires.
     var mayUseAgent: Bool { user == geteuid() }
 
     /// For prompts: `“ssh” (process 4711)`.

@@ -125,16 +125,24 @@ import Testing
         }
     }
 
+    /// A logged-in container whose next set-up the server refuses.
+    private func refusing(
+        _ code: String, _ description: String, at bench: Bench
+    ) async throws -> Container {
+        let wire = RecordingTransport(forwardingTo: bench.identity)
+        let container = try await bench.start(transport: wire)
+        try await container.authorize()
+        wire.append(
+            .forward,
+            .json(
+                #"{"error":"\#(code)","error_description":"\#(description)"}"#,
+                status: .badRequest))
+        return container
+    }
+
     @Test func `a refusal leaves no key, and keeps the session`() async throws {
         try await Bench.with { bench in
-            let wire = RecordingTransport(forwardingTo: bench.identity)
-            let container = try await bench.start(transport: wire)
-            try await container.authorize()
-            wire.append(
-                .forward,
-                .json(
-                    #"{"error":"invalid_grant","error_description":"InvalidCredentials"}"#,
-                    status: .badRequest))
+            let container = try await refusing("invalid_grant", "InvalidCredentials", at: bench)
             await #expect(throws: login(.oauthError)) { try await container.enableBiometric() }
             #expect(try await container.sessionState == .authenticated)
             #expect(try await !container.isBiometricEnabled())
@@ -167,14 +175,7 @@ import Testing
         code: String, description: String, isEnded: Bool
     ) async throws {
         try await Bench.with { bench in
-            let wire = RecordingTransport(forwardingTo: bench.identity)
-            let container = try await bench.start(transport: wire)
-            try await container.authorize()
-            wire.append(
-                .forward,
-                .json(
-                    #"{"error":"\#(code)","error_description":"\#(description)"}"#,
-                    status: .badRequest))
+            let container = try await refusing(code, description, at: bench)
             let error = await #expect(throws: LoginError.self) {
                 try await container.enableBiometric()
             }

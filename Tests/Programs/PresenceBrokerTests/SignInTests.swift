@@ -46,7 +46,7 @@ struct SignInTests {
 
     /// fprintd starts for the first request, and can take longer than the prompt may wait.
     @Test func `a finger is offered beside the PIN while fprintd does not answer`() async throws {
-        // Twice its time is less than that of the module.
+        // Two first answers of the service, 3.5 s each, take less than the module's 20.9 s.
         try await SignInScene.with(patience: 5) { scene in
             try await scene.allow()
             let fprintd = try await scene.silentFprintd()
